@@ -1,0 +1,61 @@
+# How every target of this tree is declared: one function a kind, so that warnings, language level, sanitizers and include
+# roots are stated once.
+include(GNUInstallDirs)
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(PINCH_CCACHE ccache)
+if(PINCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PINCH_CCACHE})
+endif()
+
+add_library(pinch_options INTERFACE)
+target_compile_options(pinch_options INTERFACE -Wall -Wextra -Wconversion -Wshadow -Wno-sign-conversion)
+# Numerics are tested to the bit: a compiler that contracts a*b+c by itself changes results between compilers.
+target_compile_options(pinch_options INTERFACE -ffp-contract=off)
+if(PINCH_SANITIZE)
+  target_compile_options(pinch_options INTERFACE -fsanitize=${PINCH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(pinch_options INTERFACE -fsanitize=${PINCH_SANITIZE})
+endif()
+
+# pinch_library(NAME SOURCES... [DEPENDS...] [PRIVATE_DEPENDS...]): static library pinch_NAME, alias pinch::NAME.
+function(pinch_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  add_library(pinch_${name} STATIC ${arg_SOURCES})
+  add_library(pinch::${name} ALIAS pinch_${name})
+  set_target_properties(pinch_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(pinch_${name}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+  target_compile_features(pinch_${name} PUBLIC cxx_std_20)
+  target_link_libraries(pinch_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS} $<BUILD_INTERFACE:pinch_options>)
+  set_property(GLOBAL APPEND PROPERTY PINCH_LIBRARIES pinch_${name})
+endfunction()
+
+# pinch_tool_library: the same for the workbench; never installed.
+function(pinch_tool_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  add_library(pinch_${name} STATIC ${arg_SOURCES})
+  add_library(pinch::${name} ALIAS pinch_${name})
+  target_include_directories(pinch_${name} PUBLIC ${PROJECT_SOURCE_DIR} PRIVATE ${PROJECT_BINARY_DIR}/generated)
+  target_link_libraries(pinch_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS} pinch_options)
+endfunction()
+
+# pinch_test(NAME SOURCES... DEPENDS... [LABELS...]): a GoogleTest binary whose cases CTest lists one by one.
+function(pinch_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main pinch_options)
+  gtest_discover_tests(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} DISCOVERY_TIMEOUT 60)
+endfunction()
