@@ -13,11 +13,17 @@ enum class Fp4Format : std::uint8_t {
 };
 
 /// Columns that share one scale.
-constexpr std::int64_t group_size(Fp4Format format) { return format == Fp4Format::kNvfp4 ? 16 : 32; }
-constexpr std::string_view to_string(Fp4Format format) { return format == Fp4Format::kNvfp4 ? "nvfp4" : "mxfp4"; }
+constexpr std::int64_t group_size(Fp4Format format) {
+  return format == Fp4Format::kNvfp4 ? 16 : 32;
+}
+constexpr std::string_view to_string(Fp4Format format) {
+  return format == Fp4Format::kNvfp4 ? "nvfp4" : "mxfp4";
+}
 
 enum class OutputType : std::uint8_t { kBf16, kF32 };
-constexpr std::string_view to_string(OutputType type) { return type == OutputType::kBf16 ? "bf16" : "f32"; }
+constexpr std::string_view to_string(OutputType type) {
+  return type == OutputType::kBf16 ? "bf16" : "f32";
+}
 
 /// out[m, n] = (a[m, k] @ dequant(b)[n, k]^T) * alpha.
 struct GemmProblem {

@@ -32,8 +32,8 @@ struct Error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : held_(std::in_place_index<0>, std::move(value)) {}          // NOLINT: implicit by design
-  Result(Error error) : held_(std::in_place_index<1>, std::move(error)) {}      // NOLINT: implicit by design
+  Result(T value) : held_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit by design
+  Result(Error error) : held_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit by design
 
   [[nodiscard]] bool ok() const { return held_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -70,15 +70,15 @@ class [[nodiscard]] Result<void> {
 }  // namespace pinch
 
 /// Returns the Error of a Result-valued expression from the enclosing function.
-#define PINCH_TRY(expr)                                               \
-  do {                                                                \
-    if (auto pinch_try_result = (expr); !pinch_try_result.ok()) {     \
-      return pinch_try_result.error();                                \
-    }                                                                 \
+#define PINCH_TRY(expr)                                           \
+  do {                                                            \
+    if (auto pinch_try_result = (expr); !pinch_try_result.ok()) { \
+      return pinch_try_result.error();                            \
+    }                                                             \
   } while (false)
 
 /// Declares `var` as the value of a Result-valued expression, or returns its Error.
-#define PINCH_ASSIGN(var, expr)                       \
-  auto var##_result = (expr);                         \
+#define PINCH_ASSIGN(var, expr)                        \
+  auto var##_result = (expr);                          \
   if (!var##_result.ok()) return var##_result.error(); \
   auto& var = var##_result.value()

@@ -31,12 +31,13 @@ using Knobs = std::vector<std::pair<std::string_view, KnobValue>>;
 /// What a cost model says of one tactic. `cost` ranks (smaller is better); `unit` says whether it is a time.
 struct Estimate {
   double cost = 0;
-  std::string_view unit;   ///< "ns" where the model predicts time, else what is counted ("half_bytes", "waves", "index")
-  std::int64_t ctas = 0;   ///< work items launched
+  std::string_view unit;  ///< "ns" where the model predicts time, else what is counted ("half_bytes", "waves", "index")
+  std::int64_t ctas = 0;  ///< work items launched
   std::int64_t waves = 0;  ///< rounds of them over the units that run them
 };
 
-/// A family of tactics in a fixed order. An index names a tactic inside one build; the string is the key everywhere else.
+/// A family of tactics in a fixed order. An index names a tactic inside one build; the string is the key everywhere
+/// else.
 class TacticFamily {
  public:
   virtual ~TacticFamily() = default;

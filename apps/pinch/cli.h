@@ -1,0 +1,38 @@
+// What every subcommand shares: where results go, how errors end the program, and how a subcommand registers itself.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "pinch/result.h"
+
+namespace pinch::cli {
+
+// 0 ok, 1 a check or gate failed, 2 usage, 3 environment (no GPU, no tool, no permission).
+enum ExitCode : int { kOk = 0, kFailed = 1, kUsage = 2, kEnvironment = 3, kSignalled = 130 };
+
+ExitCode exit_code(ErrorCode code);
+
+/// Prints "pinch: error: ..." to stderr and returns the exit code of the error.
+[[nodiscard]] int report(const Error& error);
+
+/// The --json option of a subcommand: absent, a file, or "-" for stdout.
+class JsonOption {
+ public:
+  void add_to(CLI::App& command);
+  [[nodiscard]] bool given() const { return !path_.empty(); }
+  /// True when JSON goes to stdout, so that the table for people goes to stderr.
+  [[nodiscard]] bool on_stdout() const { return path_ == "-"; }
+  /// Writes the document whole, by rename for files. Does nothing where --json was not given.
+  Result<void> write(const nlohmann::ordered_json& document) const;
+
+ private:
+  std::string path_;
+};
+
+/// A subcommand sets `status` to its exit code when it has run.
+void add_version(CLI::App& app, int& status);
+
+}  // namespace pinch::cli
