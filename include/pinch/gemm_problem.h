@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "pinch/result.h"
+
 namespace pinch {
 
 /// Storage of 4-bit weights: E2M1 codes with one scale a group of columns.
@@ -35,5 +37,10 @@ struct GemmProblem {
 
   friend bool operator==(const GemmProblem&, const GemmProblem&) = default;
 };
+
+/// Whether the sizes can be computed with: m, n, k at least 1 and each of m*n, m*k, n*k at most 2^60 elements, so that
+/// no count of bytes overflows. Divisibility is a matter of the kernel (TacticFamily::illegal). Errors:
+/// kInvalidArgument, naming the size.
+Result<void> validate(const GemmProblem& problem);
 
 }  // namespace pinch

@@ -1,6 +1,7 @@
 // Tactic families: full, legal sets of launch knobs, ranked by cost models without running anything.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -24,8 +25,11 @@ struct Resources {
   friend bool operator==(const Resources&, const Resources&) = default;
 };
 
+/// Two counts that belong together, such as a cluster's shape.
+using KnobPair = std::array<std::int64_t, 2>;
+
 /// A knob and its value, for tables and JSON; the order is the family's.
-using KnobValue = std::variant<std::int64_t, bool, std::string>;
+using KnobValue = std::variant<std::int64_t, bool, std::string, KnobPair>;
 using Knobs = std::vector<std::pair<std::string_view, KnobValue>>;
 
 /// What a cost model says of one tactic. `cost` ranks (smaller is better); `unit` says whether it is a time.
@@ -40,7 +44,13 @@ struct Estimate {
 /// else.
 class TacticFamily {
  public:
+  TacticFamily();
+  TacticFamily(const TacticFamily&) = delete;
+  TacticFamily& operator=(const TacticFamily&) = delete;
   virtual ~TacticFamily() = default;
+
+  /// Distinct for every family object ever made, so that a memo never answers for another one at the same address.
+  [[nodiscard]] std::uint64_t identity() const { return identity_; }
 
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual std::size_t size() const = 0;
@@ -60,7 +70,18 @@ class TacticFamily {
 
   /// Order between tactics of equal cost: the smaller key wins. The default is the index.
   [[nodiscard]] virtual std::uint64_t tie_key(std::size_t index) const { return index; }
+
+  /// The only tactics that can come first under this model, whatever the problem, so that a default need not look at
+  /// the others; empty where any can. A family that narrows must prove it: by its dominance rule, and by a test
+  /// against the full scan. Only for families whose legality is the same for all tactics.
+  [[nodiscard]] virtual std::span<const std::uint32_t> contenders(std::string_view /*model*/) const { return {}; }
+
+ private:
+  std::uint64_t identity_;
 };
+
+/// The model of this name; the family's first where the name is empty. Errors: kInvalidArgument, offering the names.
+Result<std::string_view> find_model(const TacticFamily& family, std::string_view name);
 
 /// Index of the tactic with this string. Errors: kNotFound, offering the nearest names.
 Result<std::size_t> parse_tactic(const TacticFamily& family, std::string_view text);
@@ -75,12 +96,10 @@ struct RankedTactic {
 Result<std::vector<RankedTactic>> rank_tactics(const TacticFamily& family, const GemmProblem& problem,
                                                const Resources& resources, std::string_view model = {});
 
-/// The tactic used with no tuning: the first of rank_tactics. A repeated problem costs a lookup (bench/default_tactic).
+/// The tactic used with no tuning: the first of rank_tactics, found without ranking. A repeated problem costs a lookup
+/// in a memo that never blocks (measured by bench/default_tactic). Safe from any number of threads. Errors: as
+/// rank_tactics.
 Result<RankedTactic> default_tactic(const TacticFamily& family, const GemmProblem& problem, const Resources& resources,
                                     std::string_view model = {});
-
-/// The families of this build by name ("cpu", "sm100"), for tools and tests.
-std::span<const TacticFamily* const> tactic_families();
-Result<const TacticFamily*> find_tactic_family(std::string_view name);
 
 }  // namespace pinch
