@@ -20,7 +20,7 @@ class VersionTest(CliTest):
 
 class UsageTest(CliTest):
     def test_refuses_an_unknown_subcommand(self):
-        self.refuses("versoin", says=["unknown argument 'versoin'", "did you mean version?"])
+        self.refuses("versoin", says=["unknown argument 'versoin'", "did you mean version"])
 
     def test_refuses_an_unknown_option(self):
         self.refuses("version", "--jsom", says=["pinch version", "'--jsom'", "--json"])
