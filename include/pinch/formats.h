@@ -67,6 +67,22 @@ PINCH_HD constexpr float f32_from_bits(std::uint32_t bits) {
 inline constexpr std::uint32_t kF32Magnitude = 0x7fffffffU;
 inline constexpr std::uint32_t kF32Infinity = 0x7f800000U;
 
+/// a where condition, else b. Written with a mask because compilers turn ?: into branches that stop loops from
+/// vectorising.
+PINCH_HD constexpr std::uint32_t select(bool condition, std::uint32_t a, std::uint32_t b) {
+  return b ^ ((a ^ b) & (0U - static_cast<std::uint32_t>(condition)));
+}
+/// a < b for magnitudes: as signed numbers, since baseline x86 compares vectors of no others.
+PINCH_HD constexpr bool less(std::uint32_t a, std::uint32_t b) {
+  return static_cast<std::int32_t>(a) < static_cast<std::int32_t>(b);
+}
+PINCH_HD constexpr std::uint32_t smaller(std::uint32_t a, std::uint32_t b) {
+  return select(less(a, b), a, b);
+}
+PINCH_HD constexpr bool is_nan(std::uint32_t magnitude) {
+  return less(kF32Infinity, magnitude);
+}
+
 /// FP32 `bits` without their `dropped` lowest ones, rounded to nearest even. A carry moves into the exponent, as it
 /// should.
 PINCH_HD constexpr std::uint32_t drop_bits(std::uint32_t bits, int dropped) {
@@ -91,22 +107,16 @@ struct Minifloat {
     // Adding the aligner makes the FP32 adder round a subnormal result, ties to even.
     const std::uint32_t subnormal = f32_to_bits(f32_from_bits(magnitude) + f32_from_bits(kAligner)) - kAligner;
     const std::uint32_t normal = drop_bits(magnitude - kRebias, kDropped);
-    return magnitude < kSmallestNormal ? subnormal : normal;
+    return select(less(magnitude, kSmallestNormal), subnormal, normal);
   }
 
-  PINCH_HD static constexpr float decode(std::uint32_t code) {
+  /// FP32 bits of a finite magnitude's code.
+  PINCH_HD static constexpr std::uint32_t decode(std::uint32_t code) {
     const float subnormal = static_cast<float>(static_cast<std::int32_t>(code)) * f32_from_bits(kSmallest);
-    const float normal = f32_from_bits((code << kDropped) + kRebias);
-    return code < (1U << kFraction) ? subnormal : normal;
+    const std::uint32_t normal = (code << kDropped) + kRebias;
+    return select(less(code, 1U << kFraction), f32_to_bits(subnormal), normal);
   }
 };
-
-PINCH_HD constexpr float with_sign(float magnitude, std::uint32_t sign_bit) {
-  return f32_from_bits(f32_to_bits(magnitude) | sign_bit);
-}
-PINCH_HD constexpr std::uint32_t smaller(std::uint32_t a, std::uint32_t b) {
-  return a < b ? a : b;
-}
 
 }  // namespace detail
 
@@ -119,16 +129,17 @@ PINCH_HD constexpr float to_f32(Bf16 value) {
 PINCH_HD constexpr float to_f32(F16 value) {
   const std::uint32_t magnitude = value.bits & 0x7fffU;
   const std::uint32_t sign = (value.bits & 0x8000U) << 16;
-  const float special = detail::f32_from_bits(detail::kF32Infinity | (magnitude << 13));
-  return detail::with_sign(magnitude < 0x7c00U ? detail::Minifloat<10, 15>::decode(magnitude) : special, sign);
+  const std::uint32_t special = detail::kF32Infinity | (magnitude << 13);
+  const std::uint32_t finite = detail::Minifloat<10, 15>::decode(magnitude);
+  return detail::f32_from_bits(sign | detail::select(detail::less(magnitude, 0x7c00U), finite, special));
 }
 
 /// Exact. 0x7f and 0xff give a quiet NaN of their sign.
 PINCH_HD constexpr float to_f32(E4m3 value) {
   const std::uint32_t magnitude = value.bits & 0x7fU;
   const std::uint32_t sign = (value.bits & 0x80U) << 24;
-  const float nan = detail::f32_from_bits(0x7fc00000U);
-  return detail::with_sign(magnitude == 0x7fU ? nan : detail::Minifloat<3, 7>::decode(magnitude), sign);
+  const std::uint32_t finite = detail::Minifloat<3, 7>::decode(magnitude);
+  return detail::f32_from_bits(sign | detail::select(magnitude == 0x7fU, 0x7fc00000U, finite));
 }
 
 /// Exact: the upper byte of an F16. A NaN keeps its sign and payload.
@@ -138,7 +149,7 @@ PINCH_HD constexpr float to_f32(E5m2 value) {
 
 /// Exact: 0 0.5 1 1.5 2 3 4 6 and their negatives.
 PINCH_HD constexpr float to_f32(E2m1 value) {
-  return detail::with_sign(detail::Minifloat<1, 1>::decode(value.bits & 7U), (value.bits & 8U) << 28);
+  return detail::f32_from_bits(((value.bits & 8U) << 28) | detail::Minifloat<1, 1>::decode(value.bits & 7U));
 }
 
 /// Exact: 2^(bits - 127), an FP32 subnormal for bits 0; 0xff gives NaN.
@@ -151,8 +162,8 @@ PINCH_HD constexpr float to_f32(Ue8m0 value) {
 /// Nearest bf16. Overflow gives infinity (IEEE 754); a NaN becomes quiet and keeps its sign and upper payload bits.
 PINCH_HD constexpr Bf16 to_bf16(float value) {
   const std::uint32_t bits = detail::f32_to_bits(value);
-  const bool nan = (bits & detail::kF32Magnitude) > detail::kF32Infinity;
-  return {static_cast<std::uint16_t>(nan ? (bits >> 16) | 0x40U : detail::drop_bits(bits, 16))};
+  const bool nan = detail::is_nan(bits & detail::kF32Magnitude);
+  return {static_cast<std::uint16_t>(detail::select(nan, (bits >> 16) | 0x40U, detail::drop_bits(bits, 16)))};
 }
 
 /// Nearest f16. Overflow gives infinity (IEEE 754); a NaN becomes quiet and keeps its sign and upper payload bits.
@@ -162,7 +173,7 @@ PINCH_HD constexpr F16 to_f16(float value) {
   const std::uint32_t nan = 0x7e00U | ((magnitude >> 13) & 0x1ffU);
   constexpr std::uint32_t kTwoTo16 = 0x47800000U;  // encodes to 0x7c00, infinity
   const std::uint32_t code = detail::Minifloat<10, 15>::encode(detail::smaller(magnitude, kTwoTo16));
-  return {static_cast<std::uint16_t>((magnitude > detail::kF32Infinity ? nan : code) | ((bits >> 16) & 0x8000U))};
+  return {static_cast<std::uint16_t>(detail::select(detail::is_nan(magnitude), nan, code) | ((bits >> 16) & 0x8000U))};
 }
 
 /// Nearest e4m3, saturating: beyond +-448, infinity included, gives +-448. NaN gives 0x7f with the input's sign.
@@ -170,7 +181,7 @@ PINCH_HD constexpr E4m3 to_e4m3(float value) {
   const std::uint32_t bits = detail::f32_to_bits(value);
   const std::uint32_t magnitude = bits & detail::kF32Magnitude;
   const std::uint32_t code = detail::Minifloat<3, 7>::encode(detail::smaller(magnitude, detail::f32_to_bits(kE4m3Max)));
-  return {static_cast<std::uint8_t>((magnitude > detail::kF32Infinity ? 0x7fU : code) | ((bits >> 24) & 0x80U))};
+  return {static_cast<std::uint8_t>(detail::select(detail::is_nan(magnitude), 0x7fU, code) | ((bits >> 24) & 0x80U))};
 }
 
 /// Nearest e5m2, saturating: beyond +-57344, infinity included, gives +-57344. NaN gives 0x7e (quiet) with the input's
@@ -180,7 +191,7 @@ PINCH_HD constexpr E5m2 to_e5m2(float value) {
   const std::uint32_t magnitude = bits & detail::kF32Magnitude;
   const std::uint32_t code =
       detail::Minifloat<2, 15>::encode(detail::smaller(magnitude, detail::f32_to_bits(kE5m2Max)));
-  return {static_cast<std::uint8_t>((magnitude > detail::kF32Infinity ? 0x7eU : code) | ((bits >> 24) & 0x80U))};
+  return {static_cast<std::uint8_t>(detail::select(detail::is_nan(magnitude), 0x7eU, code) | ((bits >> 24) & 0x80U))};
 }
 
 /// Nearest e2m1, saturating: beyond +-6, infinity included, gives +-6. The format has no NaN: one gives +6, as the PTX
@@ -189,7 +200,7 @@ PINCH_HD constexpr E2m1 to_e2m1(float value) {
   const std::uint32_t bits = detail::f32_to_bits(value);
   const std::uint32_t magnitude = bits & detail::kF32Magnitude;
   const std::uint32_t code = detail::Minifloat<1, 1>::encode(detail::smaller(magnitude, detail::f32_to_bits(kE2m1Max)));
-  return {static_cast<std::uint8_t>(magnitude > detail::kF32Infinity ? 7U : code | ((bits >> 28) & 8U))};
+  return {static_cast<std::uint8_t>(detail::select(detail::is_nan(magnitude), 7U, code | ((bits >> 28) & 8U)))};
 }
 
 /// Nearest power of two, ties to the even code, saturating to 2^-127 (zeros too) and 2^127 (+inf too). NaN and values

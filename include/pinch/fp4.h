@@ -82,11 +82,15 @@ Result<void> validate_fp4_shape(Fp4Format format, std::int64_t n, std::int64_t k
 /// not read. Errors: kInvalidArgument for the shape and pointers, kCorrupt with row and scale column for a scale.
 Result<void> validate(const Fp4View& weights);
 
-/// Quantises w [n, k], row-major, with linear scales. NVFP4: global = 448 * 6 / amax(w), alpha = 1 / global, the scale
-/// of a group is e4m3(amax(group) * global / 6), a code e2m1(w * global / scale). MXFP4: the scale is
-/// 2^(floor(log2(amax(group))) - 2), at least 2^-127, a code e2m1(w / scale); elements above 6 * scale saturate. A
-/// group of zeros, and an NVFP4 group whose scale rounds to zero, has scale and codes 0 (MXFP4: scale 2^-127); a tensor
-/// of zeros has alpha 1. Errors: the shape, w of the wrong size, a NaN or infinity, named with row and column.
+/// Quantises w [n, k], row-major, with linear scales.
+///   NVFP4: global = 448 * 6 / amax(w), alpha = 1 / global; the scale of a group is e4m3(amax(group) * global / 6) and
+///   a code
+///          e2m1(w * global / scale), each operation rounded to FP32. A group whose scale rounds to zero becomes zeros.
+///   MXFP4: the scale of a group is 2^(floor(log2(amax(group))) - 2), at least 2^-127, and a code e2m1(w / scale): the
+///          largest element lands in [4, 8) scales, and what is above 6 saturates.
+/// A group of zeros has the smallest scale (NVFP4 0, MXFP4 2^-127); a tensor of zeros has alpha 1. Zeros keep their
+/// sign. Errors: the shape, w of the wrong size, a NaN or infinity, named with row and column. Source: OCP MX 1.0,
+/// section 6.3; the NVFP4 recipe of public checkpoints (docs/design/formats.md).
 Result<Fp4Matrix> quantize_fp4(std::span<const float> w, std::int64_t n, std::int64_t k, Fp4Format format);
 
 // The same in row blocks, for tensors that should not be in memory whole: amax over all blocks, the global scale from

@@ -11,28 +11,33 @@
 namespace pinch {
 namespace {
 
-constexpr std::uint32_t kInfinityBits = 0x7f800000U;
 constexpr float kLargestGlobalScale = 0x1p126F;
-constexpr std::uint8_t kLargestMxScale = 252;  // 2^125: 6 * 2^125 is the last multiple of 6 that bf16 holds
+constexpr std::uint8_t kLargestMxScale = 252;  // 2^125: 6 * 2^126 would overflow bf16
 
 std::uint32_t magnitude_bits(float value) {
-  return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
+  return detail::f32_to_bits(value) & detail::kF32Magnitude;
+}
+
+std::uint32_t larger(std::uint32_t a, std::uint32_t b) {
+  return detail::select(detail::less(a, b), b, a);
 }
 
 /// Bits of the largest magnitude; magnitudes order like their bits, and every NaN or infinity above the finite ones.
-/// Eight running maxima in signed integers, so that baseline x86 vectorises it.
+/// Eight running maxima of signed integers, joined without branches, so that baseline x86 vectorises it.
 std::uint32_t amax_bits(std::span<const float> values) {
   constexpr std::size_t kLanes = 8;
-  std::int32_t lane_max[kLanes] = {};
+  std::uint32_t lanes[kLanes] = {};
   std::size_t i = 0;
   for (; i + kLanes <= values.size(); i += kLanes) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      lane_max[lane] = std::max(lane_max[lane], static_cast<std::int32_t>(magnitude_bits(values[i + lane])));
+      lanes[lane] = larger(lanes[lane], magnitude_bits(values[i + lane]));
     }
   }
-  for (; i < values.size(); ++i)
-    lane_max[0] = std::max(lane_max[0], static_cast<std::int32_t>(magnitude_bits(values[i])));
-  return static_cast<std::uint32_t>(*std::max_element(lane_max, lane_max + kLanes));
+  for (; i < values.size(); ++i) lanes[0] = larger(lanes[0], magnitude_bits(values[i]));
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] = larger(lanes[lane], lanes[lane + half]);
+  }
+  return lanes[0];
 }
 
 Error not_finite(std::span<const float> rows, std::int64_t k, std::int64_t first_row) {
@@ -92,7 +97,7 @@ bool quantize_groups(std::span<const float> w, float global_scale, std::uint8_t*
   for (std::size_t group = 0; group < w.size() / kGroup; ++group) {
     const auto values = w.subspan(group * kGroup).first<kGroup>();
     const std::uint32_t amax = amax_bits(values);
-    if (amax >= kInfinityBits) return false;
+    if (amax >= detail::kF32Infinity) return false;
     const GroupScale scale = kFormat == Fp4Format::kNvfp4 ? nvfp4_scale(amax, global_scale) : mxfp4_scale(amax);
     scales[group] = scale.code;
     encode_group<kGroup>(values.data(), scale, codes + group * kGroup / 2);
@@ -104,22 +109,38 @@ float scale_value(Fp4Format format, std::uint8_t code) {
   return format == Fp4Format::kNvfp4 ? to_f32(E4m3{code}) : to_f32(Ue8m0{code});
 }
 
-/// Calls store(column, code * scale) for every column of a row.
-template <class Store>
-void for_each_weight(const Fp4View& weights, std::int64_t row, std::size_t out_size, Store store) {
-  PINCH_ASSERT(row >= 0 && row < weights.n, "the row lies inside the matrix");
-  PINCH_ASSERT(static_cast<std::int64_t>(out_size) == weights.k, "the output holds one row of k columns");
-  const std::int64_t group = group_size(weights.format);
-  const std::int64_t groups = weights.k / group;
-  const std::uint8_t* codes = weights.codes + row * (weights.k / 2);
-  for (std::int64_t g = 0; g < groups; ++g) {
-    const float scale = scale_value(weights.format, weights.scales[scale_offset(weights.scale_layout, row, g, groups)]);
-    for (std::int64_t column = g * group; column < (g + 1) * group; column += 2) {
-      const std::uint8_t pair = codes[column / 2];
-      store(column, to_f32(E2m1{pair}) * scale);
-      store(column + 1, to_f32(E2m1{static_cast<std::uint8_t>(pair >> 4)}) * scale);
-    }
+/// values[i] = code * scale for one group; two loops, so that the second vectorises.
+template <std::size_t kGroup>
+void decode_group(const std::uint8_t* codes, float scale, float* values) {
+  std::uint8_t nibbles[kGroup];
+  for (std::size_t i = 0; i < kGroup / 2; ++i) {
+    nibbles[2 * i] = codes[i] & 0xfU;
+    nibbles[2 * i + 1] = static_cast<std::uint8_t>(codes[i] >> 4);
   }
+  for (std::size_t i = 0; i < kGroup; ++i) values[i] = to_f32(E2m1{nibbles[i]}) * scale;
+}
+
+/// Fills a row with convert(code * scale).
+template <Fp4Format kFormat, class T, class Convert>
+void decode_row(const Fp4View& weights, std::int64_t row, std::span<T> out, Convert convert) {
+  PINCH_ASSERT(row >= 0 && row < weights.n, "the row lies inside the matrix");
+  PINCH_ASSERT(static_cast<std::int64_t>(out.size()) == weights.k, "the output holds one row of k columns");
+  constexpr auto kGroup = static_cast<std::size_t>(group_size(kFormat));
+  const std::int64_t groups = weights.k / group_size(kFormat);
+  const std::uint8_t* codes = weights.codes + row * (weights.k / 2);
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const std::uint8_t scale = weights.scales[scale_offset(weights.scale_layout, row, group, groups)];
+    float values[kGroup];
+    decode_group<kGroup>(codes + group * (group_size(kFormat) / 2), scale_value(kFormat, scale), values);
+    T* group_out = out.data() + group * group_size(kFormat);
+    for (std::size_t i = 0; i < kGroup; ++i) group_out[i] = convert(values[i]);
+  }
+}
+
+template <class T, class Convert>
+void decode_row(const Fp4View& weights, std::int64_t row, std::span<T> out, Convert convert) {
+  if (weights.format == Fp4Format::kNvfp4) return decode_row<Fp4Format::kNvfp4>(weights, row, out, convert);
+  return decode_row<Fp4Format::kMxfp4>(weights, row, out, convert);
 }
 
 /// Why kernels cannot use a scale; empty where they can.
@@ -168,7 +189,7 @@ Result<void> validate(const Fp4View& weights) {
 
 Result<float> finite_amax(std::span<const float> rows, std::int64_t k, std::int64_t first_row) {
   const std::uint32_t bits = amax_bits(rows);
-  if (bits >= kInfinityBits) return not_finite(rows, k, first_row);
+  if (bits >= detail::kF32Infinity) return not_finite(rows, k, first_row);
   return std::bit_cast<float>(bits);
 }
 
@@ -215,14 +236,11 @@ Result<Fp4Matrix> quantize_fp4(std::span<const float> w, std::int64_t n, std::in
 }
 
 void dequantize_row(const Fp4View& weights, std::int64_t row, std::span<Bf16> out) {
-  for_each_weight(weights, row, out.size(),
-                  [out](std::int64_t column, float value) { out[static_cast<std::size_t>(column)] = to_bf16(value); });
+  decode_row(weights, row, out, [](float value) { return to_bf16(value); });
 }
 
 void dequantize_row(const Fp4View& weights, std::int64_t row, std::span<float> out) {
-  for_each_weight(weights, row, out.size(), [out, alpha = weights.alpha](std::int64_t column, float value) {
-    out[static_cast<std::size_t>(column)] = value * alpha;
-  });
+  decode_row(weights, row, out, [alpha = weights.alpha](float value) { return value * alpha; });
 }
 
 namespace {
