@@ -1,0 +1,65 @@
+// What one instruction set provides. The driver (run.cc) is the same for all of them.
+//
+// Shapes, with M = tile_m, N = tile_n of the tactic and kp = padded k:
+//   packed activations   one block a row tile. fp32: [kp][M] float. bf16 pairs: [kp / 2][M] pairs, column 2p low.
+//                        amx: [kp / 32][M][32] bf16. Missing rows and columns are 0.
+//   panel                fp32: [k][N] float.  bf16 pairs and amx: [k / 2][N] pairs. Weight times scale, exact.
+//   sums                 [M][N] float, before alpha.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/gemm_bf16_fp4/tactic.h"
+#include "pinch/formats.h"
+
+namespace pinch::detail {
+
+/// How a kernel wants its activations.
+enum class Activations : std::uint8_t { kF32, kBf16Pairs, kBf16Tiles };
+
+constexpr Activations activations_of(CpuIsa isa) {
+  return isa == CpuIsa::kAmxBf16      ? Activations::kBf16Tiles
+         : isa == CpuIsa::kAvx512Bf16 ? Activations::kBf16Pairs
+                                      : Activations::kF32;
+}
+constexpr std::int64_t element_bytes(Activations kind) {
+  return kind == Activations::kF32 ? 4 : 2;
+}
+
+/// Some chunks of tile_n / 16 strips.
+struct StripSpan {
+  const std::uint8_t* weights;  // first chunk of the first strip
+  std::int64_t strip_bytes;     // to the next strip
+  std::int64_t chunks;
+  int strips;  // that exist; kernels treat the rest of tile_n as zeros or skip it
+  Fp4Format format;
+};
+
+/// Packs `rows` x k bf16 to one block.
+using PackKernel = void (*)(const Bf16* a, std::int64_t lda, int rows, int tile_m, std::int64_t k,
+                            std::int64_t padded_k, void* packed);
+/// sums = activations times the strips. Strips beyond `strips` are not written.
+using StreamKernel = void (*)(const StripSpan& strips, const void* packed, float* sums);
+/// Decodes the strips into a panel; those beyond `strips` become zeros.
+using DecodeKernel = void (*)(const StripSpan& strips, int tile_n, void* panel);
+/// sums (+)= activations times panel over k columns.
+using PanelKernel = void (*)(const void* packed, const void* panel, std::int64_t k, bool accumulate, float* sums);
+/// out = round(sums * alpha) for rows x columns of a tile.
+using StoreKernel = void (*)(const float* sums, int tile_n, int rows, int columns, float alpha, OutputType type,
+                             void* out, std::int64_t ldo);
+
+struct KernelSet {
+  PackKernel pack = nullptr;
+  DecodeKernel decode = nullptr;
+  StoreKernel store = nullptr;
+  StreamKernel stream = nullptr;  // on the streaming path
+  PanelKernel panel = nullptr;    // on the panel path
+};
+
+/// The kernels of a tactic; members of the other path are null. All null where this build has none.
+KernelSet find_kernels(const CpuTactic& tactic);
+
+KernelSet scalar_kernels(GemmPath path, int tile_m, int tile_n);
+
+}  // namespace pinch::detail

@@ -1,0 +1,124 @@
+#include "kernels/gemm_bf16_fp4/tactic.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <vector>
+
+#include "kernels/gemm_bf16_fp4/packed.h"
+
+namespace pinch {
+namespace {
+
+// The inner kernels that exist (cpu/<isa>.cc), with the registers that bound them: a tile of rows x vectors keeps its
+// sums in registers, a streaming tile twice as many, the running sums and the current group's.
+struct Tile {
+  GemmPath path;
+  CpuIsa isa;
+  int tile_m, tile_n;
+};
+constexpr GemmPath kStream = GemmPath::kStream, kPanel = GemmPath::kPanel;
+constexpr std::array kTiles = {
+    Tile{kStream, CpuIsa::kScalar, 1, 16},
+    Tile{kStream, CpuIsa::kScalar, 4, 16},
+    Tile{kPanel, CpuIsa::kScalar, 4, 16},
+};
+constexpr std::array kPanelBlocks = {256, 512, 1024, 2048, 4096};
+
+std::vector<CpuTactic> list_tactics() {
+  std::vector<CpuTactic> all;
+  for (const Tile& tile : kTiles) {
+    for (const Workers workers : {Workers::kAll, Workers::kOne}) {
+      for (const Raster raster : {Raster::kAlongM, Raster::kAlongN}) {
+        CpuTactic tactic{tile.path, tile.isa, tile.tile_m, tile.tile_n, 0, raster, workers};
+        if (tile.path == kStream) {
+          all.push_back(tactic);
+          continue;
+        }
+        for (const int k_block : kPanelBlocks) {
+          tactic.k_block = k_block;
+          all.push_back(tactic);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+class CpuFamily final : public TacticFamily {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "cpu"; }
+  [[nodiscard]] std::size_t size() const override { return cpu_tactics().size(); }
+  [[nodiscard]] std::string to_string(std::size_t index) const override {
+    return pinch::to_string(cpu_tactics()[index]);
+  }
+  [[nodiscard]] Knobs knobs(std::size_t index) const override {
+    const CpuTactic& t = cpu_tactics()[index];
+    return {{"path", std::string(pinch::to_string(t.path))},
+            {"isa", std::string(pinch::to_string(t.isa))},
+            {"tile_m", std::int64_t{t.tile_m}},
+            {"tile_n", std::int64_t{t.tile_n}},
+            {"k_block", std::int64_t{t.k_block}},
+            {"raster", std::string(pinch::to_string(t.raster))},
+            {"threads", std::string(pinch::to_string(t.workers))}};
+  }
+  [[nodiscard]] std::optional<std::string> illegal(std::size_t index, const GemmProblem& problem,
+                                                   const Resources& resources) const override {
+    return pinch::illegal(cpu_tactics()[index], problem, resources);
+  }
+  [[nodiscard]] std::span<const std::string_view> models() const override { return cpu_models(); }
+  [[nodiscard]] Result<Estimate> estimate(std::string_view model, std::size_t index, const GemmProblem& problem,
+                                          const Resources& resources) const override {
+    return estimate_cpu(model, cpu_tactics()[index], problem, resources);
+  }
+};
+
+}  // namespace
+
+std::string_view to_string(GemmPath path) {
+  return path == GemmPath::kStream ? "stream" : "panel";
+}
+std::string_view to_string(Raster raster) {
+  return raster == Raster::kAlongM ? "along_m" : "along_n";
+}
+std::string_view to_string(Workers workers) {
+  return workers == Workers::kAll ? "all" : "one";
+}
+
+std::string to_string(const CpuTactic& t) {
+  const std::string k_block = t.path == GemmPath::kPanel ? fmt::format("k{}.", t.k_block) : "";
+  return fmt::format("{}.{}.{}x{}.{}{}.{}", to_string(t.path), to_string(t.isa), t.tile_m, t.tile_n, k_block,
+                     to_string(t.raster), to_string(t.workers));
+}
+
+std::span<const CpuTactic> cpu_tactics() {
+  static const std::vector<CpuTactic> all = list_tactics();
+  return all;
+}
+
+std::optional<std::string> illegal(const CpuTactic& tactic, const GemmProblem& problem, const Resources& resources) {
+  const auto& choice = cpu_choice();
+  if (!choice.ok()) return choice.error().message();
+  if (!choice->allows(tactic.isa)) {
+    if (choice->forced) return fmt::format("isa: PINCH_CPU leaves {} alone", to_string(choice->isa));
+    return fmt::format("isa: this CPU goes up to {}", to_string(choice->isa));
+  }
+  const std::int64_t group = group_size(problem.format);
+  if (problem.k % group != 0) return fmt::format("k: {} is not a multiple of the group of {}", problem.k, group);
+  if (tactic.workers == Workers::kOne && resources.threads == 1) return "threads: one worker is all there is";
+  const std::int64_t block = detail::round_up(kRowBlock, tactic.tile_m);
+  if (tactic.raster == Raster::kAlongN && problem.m <= (tactic.path == kPanel ? block : tactic.tile_m)) {
+    return fmt::format("raster: {} rows are one block; along_m is the same", problem.m);
+  }
+  if (tactic.k_block > kPanelBlocks.front() && tactic.k_block / 2 >= problem.k) {
+    return fmt::format("k_block: half of {} covers k = {}", tactic.k_block, problem.k);
+  }
+  return std::nullopt;
+}
+
+const TacticFamily& cpu_tactic_family() {
+  static const CpuFamily family;
+  return family;
+}
+
+}  // namespace pinch
