@@ -45,6 +45,11 @@ std::vector<CpuTactic> list_tactics() {
   return all;
 }
 
+// Rows that pass over all channels at once under Raster::kAlongN.
+std::int64_t block_rows(const CpuTactic& t) {
+  return t.path == kPanel ? detail::round_up(kRowBlock, t.tile_m) : t.tile_m;
+}
+
 class CpuFamily final : public TacticFamily {
  public:
   [[nodiscard]] std::string_view name() const override { return "cpu"; }
@@ -96,22 +101,35 @@ std::span<const CpuTactic> cpu_tactics() {
   return all;
 }
 
+Refusal refusal(const CpuTactic& tactic, const GemmProblem& problem, const Resources& resources) {
+  const auto& choice = cpu_choice();
+  if (!choice.ok()) return Refusal::kPinchCpu;
+  if (!choice->allows(tactic.isa)) return Refusal::kIsa;
+  if (problem.k % group_size(problem.format) != 0) return Refusal::kK;
+  if (tactic.workers == Workers::kOne && resources.threads == 1) return Refusal::kThreads;
+  if (tactic.raster == Raster::kAlongN && problem.m <= block_rows(tactic)) return Refusal::kRaster;
+  if (tactic.k_block > kPanelBlocks.front() && tactic.k_block / 2 >= problem.k) return Refusal::kKBlock;
+  return Refusal::kNone;
+}
+
 std::optional<std::string> illegal(const CpuTactic& tactic, const GemmProblem& problem, const Resources& resources) {
   const auto& choice = cpu_choice();
-  if (!choice.ok()) return choice.error().message();
-  if (!choice->allows(tactic.isa)) {
-    if (choice->forced) return fmt::format("isa: PINCH_CPU leaves {} alone", to_string(choice->isa));
-    return fmt::format("isa: this CPU goes up to {}", to_string(choice->isa));
-  }
-  const std::int64_t group = group_size(problem.format);
-  if (problem.k % group != 0) return fmt::format("k: {} is not a multiple of the group of {}", problem.k, group);
-  if (tactic.workers == Workers::kOne && resources.threads == 1) return "threads: one worker is all there is";
-  const std::int64_t block = detail::round_up(kRowBlock, tactic.tile_m);
-  if (tactic.raster == Raster::kAlongN && problem.m <= (tactic.path == kPanel ? block : tactic.tile_m)) {
-    return fmt::format("raster: {} rows are one block; along_m is the same", problem.m);
-  }
-  if (tactic.k_block > kPanelBlocks.front() && tactic.k_block / 2 >= problem.k) {
-    return fmt::format("k_block: half of {} covers k = {}", tactic.k_block, problem.k);
+  switch (refusal(tactic, problem, resources)) {
+    case Refusal::kNone:
+      return std::nullopt;
+    case Refusal::kPinchCpu:
+      return choice.error().message();
+    case Refusal::kIsa:
+      return choice->forced ? fmt::format("isa: PINCH_CPU leaves {} alone", to_string(choice->isa))
+                            : fmt::format("isa: this CPU goes up to {}", to_string(choice->isa));
+    case Refusal::kK:
+      return fmt::format("k: {} is not a multiple of the group of {}", problem.k, group_size(problem.format));
+    case Refusal::kThreads:
+      return "threads: one worker is all there is";
+    case Refusal::kRaster:
+      return fmt::format("raster: {} rows are one block; along_m is the same", problem.m);
+    case Refusal::kKBlock:
+      return fmt::format("k_block: half of {} covers k = {}", tactic.k_block, problem.k);
   }
   return std::nullopt;
 }

@@ -51,7 +51,13 @@ std::string_view to_string(Workers workers);
 /// Every tactic of the family, in its fixed order; an index of cpu_tactic_family() is an index of this.
 std::span<const CpuTactic> cpu_tactics();
 
-/// Why a tactic is refused: "axis: reason". Nothing where it is legal.
+/// What refuses a tactic, by the axis or size at fault.
+enum class Refusal : std::uint8_t { kNone, kPinchCpu, kIsa, kK, kThreads, kRaster, kKBlock };
+
+/// Cheap enough to ask of every tactic when a default is chosen: no text, no allocation.
+Refusal refusal(const CpuTactic& tactic, const GemmProblem& problem, const Resources& resources);
+
+/// The same as text: "axis: reason". Nothing where the tactic is legal.
 std::optional<std::string> illegal(const CpuTactic& tactic, const GemmProblem& problem, const Resources& resources);
 
 /// The same tactics behind the family interface.

@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "kernels/gemm_bf16_fp4/tactic.h"
 #include "src/core/nearest.h"
 #include "src/tactics/sm100.h"
 
 namespace pinch {
 
 std::span<const TacticFamily* const> tactic_families() {
-  static const std::array<const TacticFamily*, 1> families{&sm100_family()};
+  static const std::array<const TacticFamily*, 2> families{&cpu_tactic_family(), &sm100_family()};
   return families;
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <cstdlib>
-#include <optional>
 #include <utility>
 
 #include "kernels/gemm_bf16_fp4/arguments.h"
@@ -78,20 +77,13 @@ namespace {
 
 Result<CpuTactic> choose_tactic(const std::string& name, const GemmProblem& problem, const Resources& resources) {
   const TacticFamily& family = cpu_tactic_family();
-  std::optional<std::pair<double, std::size_t>> best;
-  for (std::size_t i = 0; i < family.size(); ++i) {
-    if (!name.empty()) {
-      if (family.to_string(i) != name) continue;
-      if (auto reason = family.illegal(i, problem, resources)) return Error{ErrorCode::kIllegal, *reason, name};
-      return cpu_tactics()[i];
-    }
-    if (family.illegal(i, problem, resources)) continue;
-    PINCH_ASSIGN(estimate, family.estimate(family.models().front(), i, problem, resources));
-    if (!best || estimate.cost < best->first) best = {estimate.cost, i};
+  if (name.empty()) {
+    PINCH_ASSIGN(pick, default_tactic(family, problem, resources));
+    return cpu_tactics()[pick.index];
   }
-  if (best) return cpu_tactics()[best->second];
-  if (!name.empty()) return Error{ErrorCode::kNotFound, fmt::format("no cpu tactic is called '{}'", name), ""};
-  return Error{ErrorCode::kIllegal, *family.illegal(0, problem, resources), ""};
+  PINCH_ASSIGN(index, parse_tactic(family, name));
+  if (auto reason = family.illegal(index, problem, resources)) return Error{ErrorCode::kIllegal, *reason, name};
+  return cpu_tactics()[index];
 }
 
 }  // namespace
