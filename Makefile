@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 PRESET ?= cpu
 
-.PHONY: build test tune setup configure format format-check asan tsan clean
+.PHONY: build test tune setup configure format format-check asan tsan fuzz clean
 build: configure
 	cmake --build --preset $(PRESET) -j $(JOBS)
 
@@ -28,6 +28,11 @@ tsan: setup
 	cmake --preset tsan >/dev/null
 	cmake --build --preset tsan -j $(JOBS)
 	ctest --preset tsan -j $(JOBS) -L threads
+
+fuzz: setup
+	cmake --preset fuzz >/dev/null
+	cmake --build --preset fuzz -j $(JOBS) --target fuzz_targets
+	ctest --preset fuzz
 
 format:
 	git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format-14 -i

@@ -22,6 +22,9 @@ if(PINCH_SANITIZE)
   list(APPEND pinch_compile_options -fsanitize=${PINCH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   list(APPEND pinch_link_options -fsanitize=${PINCH_SANITIZE})
 endif()
+if(PINCH_BUILD_FUZZ)  # libFuzzer steers by the branches that the library takes
+  list(APPEND pinch_compile_options -fsanitize=fuzzer-no-link)
+endif()
 
 # Private to the target, so that nothing of it reaches the exported package (a sanitised archive needs its own runtime all the same).
 function(pinch_target_options name)

@@ -1,0 +1,72 @@
+"""make_seeds.py FOLDER: writes the fuzz targets' seeds, FOLDER/<target>/*: whole files, and one for each kind of break."""
+
+import json
+import pathlib
+import struct
+import sys
+
+
+def safetensors(tensors, data, metadata=None):
+    header = {"__metadata__": metadata} if metadata else {}
+    header |= {name: {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+               for name, (dtype, shape, offsets) in tensors.items()}
+    return raw(json.dumps(header).encode(), data)
+
+
+def raw(header, data=b""):
+    return struct.pack("<Q", len(header)) + header + data
+
+
+def npy(descr, order, shape, data, version=(1, 0)):
+    header = f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY" + bytes(version) + struct.pack("<H" if version[0] == 1 else "<I", len(header)) + header + data
+
+
+SAFETENSORS = {
+    "empty": raw(b"{}"),
+    "metadata": safetensors({}, b"", {"format": "pt"}),
+    "two": safetensors({"a.weight": ("F32", [2, 2], [0, 16]), "a.bias": ("BF16", [2], [16, 20])}, bytes(range(20))),
+    "nvfp4": safetensors({"w": ("U8", [1, 8], [0, 8]), "w_scale": ("F8_E4M3", [1, 1], [8, 9]),
+                          "w_scale_2": ("F32", [], [9, 13])}, bytes(13)),
+    "sub_byte": safetensors({"a": ("F4", [2, 4], [0, 4]), "b": ("F6_E2M3", [4], [4, 7])}, bytes(7)),
+    "no_elements": safetensors({"a": ("F64", [0, 5], [0, 0]), "b": ("I64", [], [0, 8])}, bytes(8)),
+    "escaped": raw(rb'{"\u0061\n":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', b"x"),
+    "padded": raw(b"{}" + b" " * 30),
+    "duplicate": raw(b'{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'),
+    "overlap": safetensors({"a": ("U8", [4], [0, 4]), "b": ("U8", [4], [2, 6])}, bytes(6)),
+    "gap": safetensors({"a": ("U8", [4], [2, 6])}, bytes(6)),
+    "overflow": safetensors({"a": ("F64", [2**62, 4], [0, 0])}, b""),
+    "past_end": safetensors({"a": ("U8", [4], [0, 4])}, bytes(2)),
+    "long_header": struct.pack("<Q", 2**63) + b"{}",
+    "truncated": b"\x02\x00\x00",
+    "not_json": raw(b"{not json}"),
+    "nested": raw(b'{"a":' + b"[" * 50),
+    "nul": raw(b"{}\x00{}"),
+}
+
+NPY = {
+    "vector": npy("'<f4'", False, "(2,)", bytes(8)),
+    "matrix": npy("'<f2'", False, "(2, 3)", bytes(12)),
+    "scalar": npy("'|u1'", False, "()", bytes(1)),
+    "version_2": npy("'<f8'", False, "(1,)", bytes(8), (2, 0)),
+    "version_3": npy("'<i4'", True, "(1, 2)", bytes(8), (3, 0)),
+    "column_major": npy("'<f4'", True, "(2, 2)", bytes(16)),
+    "structured": npy("[('a', '<f4')]", False, "(1,)", bytes(4)),
+    "big_endian": npy("'>f4'", False, "(1,)", bytes(4)),
+    "overflow": npy("'<f4'", False, "(4294967296, 4294967296)", b""),
+    "short_data": npy("'<f4'", False, "(4,)", bytes(4)),
+    "bad_magic": b"\x93NUMPX\x01\x00",
+    "long_header": b"\x93NUMPY\x02\x00\xff\xff\xff\xff",
+}
+
+
+def main(folder):
+    for target, seeds in (("safetensors", SAFETENSORS), ("npy", NPY), ("planted", SAFETENSORS)):
+        place = pathlib.Path(folder) / target
+        place.mkdir(parents=True, exist_ok=True)
+        for name, content in seeds.items():
+            (place / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
