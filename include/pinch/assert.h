@@ -10,8 +10,8 @@ namespace pinch::detail {
 
 }  // namespace pinch::detail
 
-/// Checked in every build, so keep `condition` cheap and outside inner loops. `explanation` is a literal that says what
-/// was relied on.
+/// Checked in every build, so keep `condition` cheap and outside inner loops. `explanation` (const char*, evaluated
+/// on failure only) says what was relied on.
 #define PINCH_ASSERT(condition, explanation)           \
   (static_cast<bool>(condition) ? static_cast<void>(0) \
                                 : ::pinch::detail::assertion_failed(#condition, explanation, __FILE_NAME__, __LINE__))

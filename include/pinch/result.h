@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "pinch/assert.h"
+
 namespace pinch {
 
 /// What kind of fault an Error reports. The command line maps it to an exit code (apps/pinch/exit_code.h).
@@ -28,7 +30,8 @@ struct Error {
   [[nodiscard]] std::string message() const { return where.empty() ? text : where + ": " + text; }
 };
 
-/// Value of type T, or an Error. Test with ok(); value() and error() may be called only on the side that is held.
+/// Value of type T, or an Error. Test with ok(); value() and error() may be called only on the side that is held, and
+/// stop the program on the other one (PINCH_ASSERT).
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -38,10 +41,13 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool ok() const { return held_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
-  [[nodiscard]] T& value() & { return std::get<0>(held_); }
-  [[nodiscard]] const T& value() const& { return std::get<0>(held_); }
-  [[nodiscard]] T&& value() && { return std::get<0>(std::move(held_)); }
-  [[nodiscard]] const Error& error() const { return std::get<1>(held_); }
+  [[nodiscard]] T& value() & { return check_value(), *std::get_if<0>(&held_); }
+  [[nodiscard]] const T& value() const& { return check_value(), *std::get_if<0>(&held_); }
+  [[nodiscard]] T&& value() && { return check_value(), std::move(*std::get_if<0>(&held_)); }
+  [[nodiscard]] const Error& error() const {
+    PINCH_ASSERT(!ok(), "error() is called on a failure only");
+    return *std::get_if<1>(&held_);
+  }
 
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
@@ -49,6 +55,8 @@ class [[nodiscard]] Result {
   const T& operator*() const& { return value(); }
 
  private:
+  void check_value() const { PINCH_ASSERT(ok(), error().message().c_str()); }
+
   std::variant<T, Error> held_;
 };
 
@@ -60,7 +68,10 @@ class [[nodiscard]] Result<void> {
 
   [[nodiscard]] bool ok() const { return !failed_; }
   explicit operator bool() const { return ok(); }
-  [[nodiscard]] const Error& error() const { return error_; }
+  [[nodiscard]] const Error& error() const {
+    PINCH_ASSERT(failed_, "error() is called on a failure only");
+    return error_;
+  }
 
  private:
   bool failed_ = false;

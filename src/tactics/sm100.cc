@@ -116,7 +116,8 @@ std::span<const std::uint32_t> Sm100Family::contenders(std::string_view model) c
 }
 
 const Sm100Family& sm100_family() {
-  // The text is part of the build and a test parses it: a failure here is a broken build, and value() throws.
+  // The text is part of the build and a test parses it: a failure here is a broken build, and value() stops the
+  // program.
   static const Sm100Family family(parse_sm100_table(embedded::sm100_tactics).value());
   return family;
 }

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <utility>
+
 namespace pinch {
 namespace {
 
@@ -24,6 +27,28 @@ TEST(Result, PassesTheFirstErrorOn) {
   const auto result = quarter(6);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().message(), "value: odd");
+}
+
+TEST(Result, MovesAValueOut) {
+  Result<std::unique_ptr<int>> result = std::make_unique<int>(7);
+  const std::unique_ptr<int> value = std::move(result).value();
+  EXPECT_EQ(*value, 7);
+}
+
+TEST(Result, VoidHoldsSuccessOrAnError) {
+  EXPECT_TRUE(Result<void>().ok());
+  const Result<void> failed = Error{ErrorCode::kIo, "disk full", "out.bin"};
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code, ErrorCode::kIo);
+  EXPECT_EQ(failed.error().message(), "out.bin: disk full");
+}
+
+TEST(ResultDeathTest, TheSideThatIsNotHeldStopsTheProgramAndSaysWhy) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH((void)quarter(6).value(), "value: odd");
+  EXPECT_DEATH((void)*quarter(6), "value: odd");
+  EXPECT_DEATH((void)quarter(12).error(), "on a failure only");
+  EXPECT_DEATH((void)Result<void>().error(), "on a failure only");
 }
 
 }  // namespace
