@@ -1,5 +1,6 @@
 #include "src/tactics/default_memo.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace pinch {
@@ -14,22 +15,32 @@ DefaultMemo::Key DefaultMemo::Key::of(const TacticFamily& family, std::size_t mo
                static_cast<std::uint32_t>(resources.threads)}};
 }
 
-std::size_t DefaultMemo::Key::slot() const {
-  // Sizes are often multiples of powers of two: the high half of a product with an odd constant still differs.
+std::size_t DefaultMemo::Key::set() const {
+  // Independent products first, because a chain of them costs its latency on each call; then one more, because sums of
+  // products alone put shapes that step evenly into few sets. The factors are odd and have no other meaning.
+  constexpr std::array<std::uint64_t, kKeyWords> kFactors{0x9E3779B97F4A7C15u, 0xD1B54A32D192ED03u, 0xABC98388FB8FAC03u,
+                                                          0x8CB92BA72F3D8DD7u, 0xF1BBCDCBFA53E0AFu};
   std::uint64_t hash = 0;
-  for (const std::uint64_t word : words) hash = std::rotl((hash ^ word) * 0x9E3779B97F4A7C15u, 29);
-  return hash % kSlots;
+  for (std::size_t i = 0; i < kKeyWords; ++i) hash += words[i] * kFactors[i];
+  return ((hash ^ hash >> 32) * kFactors[0]) >> (64 - std::countr_zero(kSets));
 }
 
 std::optional<RankedTactic> DefaultMemo::find(const Key& key) const {
-  const Slot& slot = slots_[key.slot()];
+  for (const Slot& slot : sets_[key.set()]) {
+    if (auto pick = read(slot, key)) return pick;
+  }
+  return std::nullopt;
+}
+
+std::optional<RankedTactic> DefaultMemo::read(const Slot& slot, const Key& key) const {
   const std::uint64_t before = slot.sequence.load(std::memory_order_acquire);
-  std::array<std::uint64_t, kWords> words;
-  for (std::size_t i = 0; i < kWords; ++i) words[i] = slot.words[i].load(std::memory_order_relaxed);
+  std::uint64_t differs = before % 2;
+  for (std::size_t i = 0; i < kKeyWords; ++i) differs |= slot.words[i].load(std::memory_order_relaxed) ^ key.words[i];
+  if (differs != 0) return std::nullopt;
+  std::array<std::uint64_t, kWords - kKeyWords> value;
+  for (std::size_t i = 0; i < value.size(); ++i) value[i] = slot.words[kKeyWords + i].load(std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_acquire);
-  const bool whole = before % 2 == 0 && slot.sequence.load(std::memory_order_relaxed) == before;
-  if (!whole || !std::equal(key.words.begin(), key.words.end(), words.begin())) return std::nullopt;
-  const std::uint64_t* value = words.data() + kKeyWords;
+  if (slot.sequence.load(std::memory_order_relaxed) != before) return std::nullopt;
   return RankedTactic{
       .index = value[0],
       .estimate = {.cost = std::bit_cast<double>(value[1]),
@@ -39,7 +50,11 @@ std::optional<RankedTactic> DefaultMemo::find(const Key& key) const {
 }
 
 void DefaultMemo::store(const Key& key, const RankedTactic& pick) {
-  Slot& slot = slots_[key.slot()];
+  // The slot written less often: an empty one first, then the two in turn.
+  auto& ways = sets_[key.set()];
+  Slot& slot = ways[1].sequence.load(std::memory_order_relaxed) < ways[0].sequence.load(std::memory_order_relaxed)
+                   ? ways[1]
+                   : ways[0];
   std::uint64_t sequence = slot.sequence.load(std::memory_order_relaxed);
   if (sequence % 2 != 0 || !slot.sequence.compare_exchange_strong(sequence, sequence + 1, std::memory_order_acquire,
                                                                   std::memory_order_relaxed)) {

@@ -84,15 +84,13 @@ Result<std::vector<RankedTactic>> rank_tactics(const TacticFamily& family, const
 
 Result<RankedTactic> default_tactic(const TacticFamily& family, const GemmProblem& problem, const Resources& resources,
                                     std::string_view model) {
-  static DefaultMemo memo;
-  PINCH_ASSIGN(chosen, find_model(family, model));
-  // find_model returns one of the family's own names, so its place among them identifies it.
+  static constinit DefaultMemo memo;
   const auto models = family.models();
-  const auto place =
-      std::find_if(models.begin(), models.end(), [&](std::string_view name) { return name.data() == chosen.data(); });
-  const auto key = DefaultMemo::Key::of(family, static_cast<std::size_t>(place - models.begin()), problem, resources);
+  const std::size_t place = model.empty() ? 0 : std::find(models.begin(), models.end(), model) - models.begin();
+  if (place == models.size()) return find_model(family, model).error();
+  const auto key = DefaultMemo::Key::of(family, place, problem, resources);
   if (const auto known = memo.find(key)) return *known;
-  PINCH_ASSIGN(best, pick(family, problem, resources, chosen));
+  PINCH_ASSIGN(best, pick(family, problem, resources, models[place]));
   memo.store(key, best);
   return best;
 }

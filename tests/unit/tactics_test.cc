@@ -130,51 +130,57 @@ TEST(DefaultTactic, DoesNotAnswerForAnotherFamilyAtTheSameAddress) {
   std::destroy_at(falling);
 }
 
-TEST(DefaultMemo, ForgetsTheOlderOfTwoProblemsInOneSlot) {
+TEST(DefaultMemo, ForgetsTheOldestOfThreeProblemsInOneSet) {
   const Ladder ladder(1, 1);
-  DefaultMemo memo;
+  const auto memo = std::make_unique<DefaultMemo>();
   const auto key_of = [&](std::int64_t m) { return DefaultMemo::Key::of(ladder, 0, {.m = m, .n = 64, .k = 64}, {}); };
-  std::int64_t other = 2;
-  while (key_of(other).slot() != key_of(1).slot()) ++other;
-  memo.store(key_of(1), {.index = 1, .estimate = {}});
-  EXPECT_EQ(memo.find(key_of(1))->index, 1u);
-  EXPECT_FALSE(memo.find(key_of(other)));
-  memo.store(key_of(other), {.index = 2, .estimate = {}});
-  EXPECT_EQ(memo.find(key_of(other))->index, 2u);
-  EXPECT_FALSE(memo.find(key_of(1)));
+  std::vector<std::int64_t> rows{1};  // three problems of one set
+  for (std::int64_t m = 2; rows.size() < 3; ++m) {
+    if (key_of(m).set() == key_of(1).set()) rows.push_back(m);
+  }
+  const auto known = [&](std::int64_t m) { return memo->find(key_of(m)).has_value(); };
+  memo->store(key_of(rows[0]), {.index = 1, .estimate = {}});
+  EXPECT_FALSE(known(rows[1]));
+  memo->store(key_of(rows[1]), {.index = 2, .estimate = {}});
+  EXPECT_EQ(memo->find(key_of(rows[0]))->index, 1u);
+  EXPECT_EQ(memo->find(key_of(rows[1]))->index, 2u);
+  memo->store(key_of(rows[2]), {.index = 3, .estimate = {}});
+  EXPECT_FALSE(known(rows[0]));
+  EXPECT_TRUE(known(rows[1]));
+  EXPECT_EQ(memo->find(key_of(rows[2]))->index, 3u);
 }
 
-TEST(DefaultMemo, SpreadsUsualShapesOverItsSlots) {
+TEST(DefaultMemo, SpreadsUsualShapesOverItsSets) {
   const Ladder ladder(1, 1);
-  std::vector<int> uses(DefaultMemo::kSlots);
+  std::vector<int> uses(DefaultMemo::kSets);
   int keys = 0;
   for (const std::int64_t n : {4096, 6656, 8192, 16384, 19968}) {
     for (std::int64_t m = 1; m <= 128; ++m, ++keys) {
-      ++uses[DefaultMemo::Key::of(ladder, 0, {.m = m, .n = n, .k = 4096}, {}).slot()];
+      ++uses[DefaultMemo::Key::of(ladder, 0, {.m = m, .n = n, .k = 4096}, {}).set()];
     }
   }
-  // 640 keys thrown at random into 1024 slots use 476 of them on average, standard deviation 9.
-  EXPECT_GE(std::count_if(uses.begin(), uses.end(), [](int count) { return count > 0; }), 476 - 4 * 9);
+  // 640 keys thrown at random into 2048 sets use 550 of them on average, standard deviation 8.
+  EXPECT_GE(std::count_if(uses.begin(), uses.end(), [](int count) { return count > 0; }), 550 - 4 * 8);
 }
 
 // Readers and writers on few slots: whatever a reader gets must be one writer's whole answer.
 TEST(DefaultMemoThreads, NeverShowAHalfWrittenPick) {
   const Ladder ladder(1, 1);
-  DefaultMemo memo;
+  const auto memo = std::make_unique<DefaultMemo>();
   const auto key = DefaultMemo::Key::of(ladder, 0, kProblem, {});
   std::atomic<bool> stop{false};
   std::vector<std::thread> writers;
   for (std::int64_t writer = 1; writer <= 2; ++writer) {
     writers.emplace_back([&, writer] {
       for (std::int64_t i = writer; !stop; i += 2) {
-        memo.store(key, {.index = static_cast<std::size_t>(i),
-                         .estimate = {.cost = static_cast<double>(i), .unit = "ns", .ctas = i, .waves = i}});
+        memo->store(key, {.index = static_cast<std::size_t>(i),
+                          .estimate = {.cost = static_cast<double>(i), .unit = "ns", .ctas = i, .waves = i}});
       }
     });
   }
   std::int64_t seen = 0, torn = 0;
   for (int i = 0; i < 300'000 || (seen == 0 && i < 30'000'000); ++i) {
-    const auto pick = memo.find(key);
+    const auto pick = memo->find(key);
     if (!pick) continue;
     ++seen;
     const auto index = static_cast<std::int64_t>(pick->index);
