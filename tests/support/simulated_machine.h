@@ -1,5 +1,5 @@
-// A machine on which time is computed: calls take their true time, times noise, plus what a test plants (stalls of other
-// processes, moves of the clock rate, calls that fail). The measuring protocol runs on it unchanged.
+// A machine on which time is computed: calls take their true time, times noise, plus what a test plants (stalls of
+// other processes, moves of the clock rate, calls that fail). The measuring protocol runs on it unchanged.
 #pragma once
 
 #include <cmath>
@@ -15,12 +15,12 @@ class SimulatedMachine final : public measure::Runner, public measure::Clock, pu
  public:
   SimulatedMachine(std::vector<double> true_ns, std::uint64_t seed) : true_ns_(std::move(true_ns)), random_(seed) {}
 
-  double noise = 0.005;           ///< standard deviation of the logarithm of a call's time
-  double stall_chance = 0.0;      ///< of one run losing the processor
-  double stall_ns = 5e6;          ///< how long it is lost
-  double cold_factor = 1.0;       ///< what a cold call costs more
-  int threads = 1;                ///< CPU time passes this many times as fast as wall time
-  std::size_t failing = SIZE_MAX; ///< the candidate whose calls fail
+  double noise = 0.005;            ///< standard deviation of the logarithm of a call's time
+  double stall_chance = 0.0;       ///< of one run losing the processor
+  double stall_ns = 5e6;           ///< how long it is lost
+  double cold_factor = 1.0;        ///< what a cold call costs more
+  int threads = 1;                 ///< CPU time passes this many times as fast as wall time
+  std::size_t failing = SIZE_MAX;  ///< the candidate whose calls fail
   std::function<double(double wall_ns)> clock_ghz = [](double) { return 3.0; };
   std::vector<std::size_t> order;  ///< candidate of every run, in order
 

@@ -41,13 +41,12 @@ measure::Sample sample(int round, double wall_ns) {
   return {round, measure::Protocol::kCold, 3, wall_ns, 2 * wall_ns, 3.25, round % 2 == 0};
 }
 
-StoredPoint point(const std::string& tactic, std::int64_t rank) {
-  StoredPoint result;
+Point point(const std::string& tactic, std::int64_t rank) {
+  Point result;
   result.tactic = tactic;
   result.rank = rank;
   result.predicted = 12.5;
   result.unit = "ns";
-  result.verdict = "ok";
   result.rel_l2 = 1e-3;
   result.threads = 2;
   return result;
@@ -57,8 +56,8 @@ void record(TuneStore& store, const TuneKey& key) {
   const auto run = store.begin(key);
   ASSERT_TRUE(run.ok()) << run.error().message();
   ASSERT_TRUE(store.add_point(*run, point("a", 0)).ok());
-  StoredPoint wrong = point("b", 1);
-  wrong.verdict = "wrong";
+  Point wrong = point("b", 1);
+  wrong.verdict = measure::Verdict::kWrong;
   wrong.why = "rel_l2 0.5";
   wrong.rel_l2.reset();
   ASSERT_TRUE(store.add_point(*run, wrong).ok());
@@ -74,11 +73,11 @@ TEST_F(TuneStoreTest, ReadsBackWhatWasStored) {
   record(store, kKey);
   const auto found = store.find(kKey);
   ASSERT_TRUE(found.ok() && found->has_value());
-  const StoredRun& run = **found;
+  const auto& run = **found;
   EXPECT_EQ(run.details, R"({"stop":"noise"})");
   EXPECT_EQ(run.started_at.size(), 20U);
   ASSERT_EQ(run.points.size(), 2U);
-  const StoredPoint& a = run.points[0];
+  const Point& a = run.points[0];
   EXPECT_EQ(a.tactic, "a");
   EXPECT_EQ(a.predicted, 12.5);
   EXPECT_EQ(a.unit, "ns");
@@ -95,7 +94,7 @@ TEST_F(TuneStoreTest, ReadsBackWhatWasStored) {
   EXPECT_FALSE(a.samples[1].accepted);
   ASSERT_EQ(a.twin.size(), 1U);
   EXPECT_EQ(a.twin[0].wall_ns, 99);
-  EXPECT_EQ(run.points[1].verdict, "wrong");
+  EXPECT_EQ(run.points[1].verdict, measure::Verdict::kWrong);
   EXPECT_EQ(run.points[1].why, "rel_l2 0.5");
   EXPECT_FALSE(run.points[1].rel_l2);
 }

@@ -15,7 +15,8 @@ constexpr int kRepeats = 5;
 
 std::uint64_t run_add_chain(std::int64_t additions) {
   std::uint64_t sum = 0;
-  // A register operand, hidden from the compiler: recent cores fold chains of `add reg, immediate` at register renaming.
+  // A register operand, hidden from the compiler: recent cores fold chains of `add reg, immediate` at register
+  // renaming.
   std::uint64_t step = 1;
   for (std::int64_t done = 0; done < additions; done += kUnroll) {
 #if defined(__x86_64__)

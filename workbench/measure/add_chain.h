@@ -1,5 +1,5 @@
-// The core's clock rate, with no hardware counter: a chain of dependent register additions takes one cycle each on every
-// x86-64 core, so its time tells the frequency, and a change of its time tells that the frequency moved.
+// The core's clock rate, with no hardware counter: a chain of dependent register additions takes one cycle each on
+// every x86-64 core, so its time tells the frequency, and a change of its time tells that the frequency moved.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ class FrequencyMeter {
   [[nodiscard]] virtual double ghz() = 0;
 };
 
-/// Runs the chain on the calling thread. One reading is the fastest of several short chains: an interrupt can only slow a
-/// chain down. About 0.1 ms a reading.
+/// Runs the chain on the calling thread. One reading is the fastest of several short chains: an interrupt can only slow
+/// a chain down. About 0.1 ms a reading.
 class AddChain final : public FrequencyMeter {
  public:
   explicit AddChain(Clock& clock) : clock_(clock) {}

@@ -10,9 +10,10 @@ std::string Policy::text() const {
     if (!order.empty()) order += '+';
     order += to_string(protocol);
   }
-  return fmt::format("{} budget={}s noise={} rounds={}..{} sample={}ns long={}ns cpu={} clock={} drop={} tie={} seed={}",
-                     order, budget_s, noise_target, min_rounds, max_rounds, min_sample_ns, long_call_ns, min_cpu_share,
-                     max_clock_move, drop_margin, tie_band, seed);
+  return fmt::format(
+      "{} budget={}s noise={} rounds={}..{} sample={}ns long={}ns cpu={} clock={} drop={} tie={} seed={}", order,
+      budget_s, noise_target, min_rounds, max_rounds, min_sample_ns, long_call_ns, min_cpu_share, max_clock_move,
+      drop_margin, tie_band, seed);
 }
 
 }  // namespace pinch::measure

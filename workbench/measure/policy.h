@@ -20,17 +20,17 @@ constexpr std::string_view to_string(Protocol protocol) {
 
 struct Policy {
   std::vector<Protocol> protocols = {Protocol::kCold, Protocol::kWarm};  ///< the first one ranks
-  double budget_s = 10;           ///< stop after this long
-  double noise_target = 0.01;     ///< or when every live candidate's median is known this well (relative_noise)
-  int min_rounds = 5;             ///< but not before this many rounds
-  int max_rounds = 60;            ///< and never after this many
-  double min_sample_ns = 300e3;   ///< short calls are repeated to fill a sample, so that reading clocks stays below 1%
-  double long_call_ns = 20e6;     ///< calls at least this long need no untimed call before the sample
-  double min_cpu_share = 0.96;    ///< a sample counts when CPU time / (wall time x threads) reaches this
-  double max_clock_move = 0.03;   ///< a round counts when the clock rate moved less than this within it
-  double drop_margin = 0.10;      ///< a candidate leaves when its fastest sample is this much slower than the best median
-  double tie_band = 0.02;         ///< medians closer than this are ties, even where the noise is lower
-  std::uint64_t seed = 20;        ///< order of the candidates within the rounds, and the random few
+  double budget_s = 10;                                                  ///< stop after this long
+  double noise_target = 0.01;    ///< or when every live candidate's median is known this well (relative_noise)
+  int min_rounds = 5;            ///< but not before this many rounds
+  int max_rounds = 60;           ///< and never after this many
+  double min_sample_ns = 300e3;  ///< short calls are repeated to fill a sample, so that reading clocks stays below 1%
+  double long_call_ns = 20e6;    ///< calls at least this long need no untimed call before the sample
+  double min_cpu_share = 0.96;   ///< a sample counts when CPU time / (wall time x threads) reaches this
+  double max_clock_move = 0.03;  ///< a round counts when the clock rate moved less than this within it
+  double drop_margin = 0.10;  ///< a candidate leaves when its fastest sample is this much slower than the best median
+  double tie_band = 0.02;     ///< medians closer than this are ties, even where the noise is lower
+  std::uint64_t seed = 20;    ///< order of the candidates within the rounds, and the random few
 
   [[nodiscard]] std::string text() const;
 };

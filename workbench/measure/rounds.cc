@@ -19,8 +19,14 @@ class Rounds {
  public:
   Rounds(Runner& runner, Clock& clock, FrequencyMeter& meter, std::span<const Candidate> candidates,
          const Policy& policy, const Hooks& hooks)
-      : runner_(runner), clock_(clock), meter_(meter), candidates_(candidates), policy_(policy), hooks_(hooks),
-        random_(policy.seed), start_ns_(clock.wall_ns()) {
+      : runner_(runner),
+        clock_(clock),
+        meter_(meter),
+        candidates_(candidates),
+        policy_(policy),
+        hooks_(hooks),
+        random_(policy.seed),
+        start_ns_(clock.wall_ns()) {
     result_.tracks.resize(candidates.size());
   }
 

@@ -25,10 +25,10 @@ class Runner {
 };
 
 struct Candidate {
-  std::size_t id = 0;       ///< handed to Runner; two candidates with one id are an A/A pair
-  int threads = 1;          ///< that a call keeps busy
-  double estimate_ns = 0;   ///< of one call; sets the calls a sample takes
-  bool keep = false;        ///< never dropped, however slow
+  std::size_t id = 0;      ///< handed to Runner; two candidates with one id are an A/A pair
+  int threads = 1;         ///< that a call keeps busy
+  double estimate_ns = 0;  ///< of one call; sets the calls a sample takes
+  bool keep = false;       ///< never dropped, however slow
 };
 
 /// One raw sample. Rejected ones are kept too, and never summarised.
@@ -77,8 +77,8 @@ struct Hooks {
   std::function<bool()> stop_requested;                 ///< asked between samples
 };
 
-/// Measures the candidates until the noise target, the budget or the last round, whichever comes first. The budget counts
-/// from the call.
+/// Measures the candidates until the noise target, the budget or the last round, whichever comes first. The budget
+/// counts from the call.
 Measurement measure_rounds(Runner& runner, Clock& clock, FrequencyMeter& meter, std::span<const Candidate> candidates,
                            const Policy& policy, const Hooks& hooks = {});
 

@@ -30,8 +30,8 @@ double quantile(std::span<const double> sorted, double p) {
 Summary summarize(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
-  return {values.size(),         values.front(), quantile(values, 0.25), quantile(values, 0.5),
-          quantile(values, 0.75), values.back()};
+  return {values.size(),         values.front(),         quantile(values, 0.25),
+          quantile(values, 0.5), quantile(values, 0.75), values.back()};
 }
 
 Interval median_interval(std::span<const double> sorted) {

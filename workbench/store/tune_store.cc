@@ -67,13 +67,13 @@ measure::Sample sample_of(const Row& row) {
   return sample;
 }
 
-StoredPoint point_of(const Row& row) {
-  StoredPoint point;
+Point point_of(const Row& row) {
+  Point point;
   point.tactic = text(row[0]);
   point.rank = integer(row[1]);
   point.predicted = real(row[2]);
   point.unit = text(row[3]);
-  point.verdict = text(row[4]);
+  point.verdict = measure::parse_verdict(text(row[4])).value_or(measure::Verdict::kCrashed);
   point.why = text(row[5]);
   if (!std::holds_alternative<std::nullptr_t>(row[6])) point.rel_l2 = real(row[6]);
   point.threads = integer(row[7]);
@@ -112,20 +112,20 @@ Result<TuneStore> TuneStore::open(const std::string& path) {
   return TuneStore(std::move(database));
 }
 
-Result<std::optional<StoredRun>> TuneStore::find(const TuneKey& key) {
-  if (!key.known()) return std::optional<StoredRun>{};
+Result<std::optional<Run>> TuneStore::find(const TuneKey& key) {
+  if (!key.known()) return std::optional<Run>{};
   PINCH_ASSIGN(
       runs, database_.query("SELECT id, started_at, details FROM run WHERE device = ? AND isa = ? AND binary = ? AND "
                             "tactics = ? AND policy = ? AND problem = ? AND threads = ? AND compiler = ? AND "
                             "finished_at IS NOT NULL ORDER BY id DESC LIMIT 1",
                             key_parameters(key)));
-  if (runs.empty()) return std::optional<StoredRun>{};
-  StoredRun run{integer(runs[0][0]), text(runs[0][1]), text(runs[0][2]), {}};
+  if (runs.empty()) return std::optional<Run>{};
+  Run run{integer(runs[0][0]), text(runs[0][1]), text(runs[0][2]), {}};
   PINCH_ASSIGN(points, database_.query("SELECT tactic, rank, predicted, unit, verdict, why, rel_l2, threads FROM point "
                                        "WHERE run = ? ORDER BY rank, tactic",
                                        {run.id}));
   for (const Row& row : points) {
-    StoredPoint point = point_of(row);
+    Point point = point_of(row);
     PINCH_ASSIGN(samples, database_.query("SELECT twin, round, protocol, calls, wall_ns, cpu_ns, clock_ghz, accepted "
                                           "FROM sample WHERE run = ? AND tactic = ? ORDER BY rowid",
                                           {run.id, point.tactic}));
@@ -134,7 +134,7 @@ Result<std::optional<StoredRun>> TuneStore::find(const TuneKey& key) {
     }
     run.points.push_back(std::move(point));
   }
-  return std::optional<StoredRun>(std::move(run));
+  return std::optional<Run>(std::move(run));
 }
 
 Result<std::int64_t> TuneStore::begin(const TuneKey& key) {
@@ -145,19 +145,20 @@ Result<std::int64_t> TuneStore::begin(const TuneKey& key) {
   return database_.last_insert_id();
 }
 
-Result<void> TuneStore::add_point(std::int64_t run, const StoredPoint& point) {
+Result<void> TuneStore::add_point(std::int64_t run, const Point& point) {
   const Value rel_l2 = point.rel_l2 ? Value(*point.rel_l2) : Value(nullptr);
-  PINCH_TRY(database_.query(
-      "INSERT INTO point(run, tactic, rank, predicted, unit, verdict, why, rel_l2, threads) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      {run, point.tactic, point.rank, point.predicted, point.unit, point.verdict, point.why, rel_l2, point.threads}));
+  PINCH_TRY(
+      database_.query("INSERT INTO point(run, tactic, rank, predicted, unit, verdict, why, rel_l2, threads) "
+                      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                      {run, point.tactic, point.rank, point.predicted, point.unit,
+                       std::string(to_string(point.verdict)), point.why, rel_l2, point.threads}));
   return {};
 }
 
-Result<void> TuneStore::set_verdict(std::int64_t run, std::string_view tactic, std::string_view verdict,
+Result<void> TuneStore::set_verdict(std::int64_t run, std::string_view tactic, measure::Verdict verdict,
                                     std::string_view why) {
   PINCH_TRY(database_.query("UPDATE point SET verdict = ?, why = ? WHERE run = ? AND tactic = ?",
-                            {std::string(verdict), std::string(why), run, std::string(tactic)}));
+                            {std::string(to_string(verdict)), std::string(why), run, std::string(tactic)}));
   return {};
 }
 

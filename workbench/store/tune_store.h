@@ -11,6 +11,7 @@
 
 #include "pinch/result.h"
 #include "workbench/measure/rounds.h"
+#include "workbench/measure/verdict.h"
 #include "workbench/store/database.h"
 
 namespace pinch::store {
@@ -31,12 +32,12 @@ struct TuneKey {
   friend bool operator==(const TuneKey&, const TuneKey&) = default;
 };
 
-struct StoredPoint {
+struct Point {
   std::string tactic;
   std::int64_t rank = 0;  ///< place by the cost model, 0 the default
   double predicted = 0;   ///< cost of the model, in `unit`
   std::string unit;
-  std::string verdict;
+  measure::Verdict verdict = measure::Verdict::kOk;
   std::string why;  ///< of a verdict that is not ok
   std::optional<double> rel_l2;
   std::int64_t threads = 1;
@@ -44,11 +45,11 @@ struct StoredPoint {
   std::vector<measure::Sample> twin;     ///< of the default's second entry, for the A/A spread
 };
 
-struct StoredRun {
+struct Run {
   std::int64_t id = 0;
   std::string started_at;  ///< UTC, ISO 8601
   std::string details;     ///< provenance, as the tool wrote it (JSON)
-  std::vector<StoredPoint> points;
+  std::vector<Point> points;
 };
 
 /// Writers may be many: each run has its own rows, written in short transactions.
@@ -59,12 +60,12 @@ class TuneStore {
   static Result<TuneStore> open(const std::string& path);
 
   /// The newest finished run under an equal and known key.
-  Result<std::optional<StoredRun>> find(const TuneKey& key);
+  Result<std::optional<Run>> find(const TuneKey& key);
 
   /// Starts a run; it becomes findable by finish().
   Result<std::int64_t> begin(const TuneKey& key);
-  Result<void> add_point(std::int64_t run, const StoredPoint& point);
-  Result<void> set_verdict(std::int64_t run, std::string_view tactic, std::string_view verdict, std::string_view why);
+  Result<void> add_point(std::int64_t run, const Point& point);
+  Result<void> set_verdict(std::int64_t run, std::string_view tactic, measure::Verdict verdict, std::string_view why);
   /// Appends raw samples; `twin` marks those of the default's second entry.
   struct TacticSamples {
     std::string_view tactic;
