@@ -19,9 +19,21 @@ struct Tile {
 };
 constexpr GemmPath kStream = GemmPath::kStream, kPanel = GemmPath::kPanel;
 constexpr std::array kTiles = {
-    Tile{kStream, CpuIsa::kScalar, 1, 16},
-    Tile{kStream, CpuIsa::kScalar, 4, 16},
-    Tile{kPanel, CpuIsa::kScalar, 4, 16},
+    Tile{kStream, CpuIsa::kScalar, 1, 16},      Tile{kStream, CpuIsa::kScalar, 4, 16},
+    Tile{kPanel, CpuIsa::kScalar, 4, 16},       Tile{kStream, CpuIsa::kAvx2, 1, 16},
+    Tile{kStream, CpuIsa::kAvx2, 2, 16},        Tile{kStream, CpuIsa::kAvx2, 4, 16},
+    Tile{kPanel, CpuIsa::kAvx2, 4, 16},         Tile{kPanel, CpuIsa::kAvx2, 6, 16},
+    Tile{kStream, CpuIsa::kAvx512, 1, 16},      Tile{kStream, CpuIsa::kAvx512, 1, 32},
+    Tile{kStream, CpuIsa::kAvx512, 2, 16},      Tile{kStream, CpuIsa::kAvx512, 4, 16},
+    Tile{kStream, CpuIsa::kAvx512, 4, 32},      Tile{kStream, CpuIsa::kAvx512, 8, 16},
+    Tile{kStream, CpuIsa::kAvx512, 12, 16},     Tile{kPanel, CpuIsa::kAvx512, 6, 64},
+    Tile{kPanel, CpuIsa::kAvx512, 8, 48},       Tile{kPanel, CpuIsa::kAvx512, 12, 32},
+    Tile{kStream, CpuIsa::kAvx512Bf16, 1, 16},  Tile{kStream, CpuIsa::kAvx512Bf16, 1, 32},
+    Tile{kStream, CpuIsa::kAvx512Bf16, 2, 16},  Tile{kStream, CpuIsa::kAvx512Bf16, 4, 16},
+    Tile{kStream, CpuIsa::kAvx512Bf16, 4, 32},  Tile{kStream, CpuIsa::kAvx512Bf16, 8, 16},
+    Tile{kStream, CpuIsa::kAvx512Bf16, 12, 16}, Tile{kPanel, CpuIsa::kAvx512Bf16, 6, 64},
+    Tile{kPanel, CpuIsa::kAvx512Bf16, 8, 48},   Tile{kPanel, CpuIsa::kAvx512Bf16, 12, 32},
+    Tile{kPanel, CpuIsa::kAmxBf16, 16, 64},     Tile{kPanel, CpuIsa::kAmxBf16, 32, 32},
 };
 constexpr std::array kPanelBlocks = {256, 512, 1024, 2048, 4096};
 

@@ -7,8 +7,10 @@
 //   sums                 [M][N] float, before alpha.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/gemm_bf16_fp4/tactic.h"
 #include "pinch/formats.h"
@@ -60,6 +62,37 @@ struct KernelSet {
 /// The kernels of a tactic; members of the other path are null. All null where this build has none.
 KernelSet find_kernels(const CpuTactic& tactic);
 
+// One an instruction set, in its own file.
 KernelSet scalar_kernels(GemmPath path, int tile_m, int tile_n);
+KernelSet avx2_kernels(GemmPath path, int tile_m, int tile_n);
+KernelSet avx512_kernels(GemmPath path, int tile_m, int tile_n);
+KernelSet avx512_bf16_kernels(GemmPath path, int tile_m, int tile_n);
+KernelSet amx_bf16_kernels(GemmPath path, int tile_m, int tile_n);
+
+/// An inner kernel by its tile; the tables of these are what an instruction set provides.
+struct StreamEntry {
+  int tile_m, tile_n;
+  StreamKernel kernel;
+};
+struct PanelEntry {
+  int tile_m, tile_n;
+  PanelKernel kernel;
+};
+
+/// `common` completed with the entry of this tile; all null where there is none.
+inline KernelSet select_kernels(KernelSet common, std::span<const StreamEntry> streams,
+                                std::span<const PanelEntry> panels, GemmPath path, int tile_m, int tile_n) {
+  const auto fits = [&](const auto& entry) { return entry.tile_m == tile_m && entry.tile_n == tile_n; };
+  if (path == GemmPath::kStream) {
+    const auto found = std::find_if(streams.begin(), streams.end(), fits);
+    if (found == streams.end()) return {};
+    common.stream = found->kernel;
+  } else {
+    const auto found = std::find_if(panels.begin(), panels.end(), fits);
+    if (found == panels.end()) return {};
+    common.panel = found->kernel;
+  }
+  return common;
+}
 
 }  // namespace pinch::detail

@@ -192,6 +192,16 @@ KernelSet find_kernels(const CpuTactic& t) {
   switch (t.isa) {
     case CpuIsa::kScalar:
       return scalar_kernels(t.path, t.tile_m, t.tile_n);
+#if defined(__x86_64__)
+    case CpuIsa::kAvx2:
+      return avx2_kernels(t.path, t.tile_m, t.tile_n);
+    case CpuIsa::kAvx512:
+      return avx512_kernels(t.path, t.tile_m, t.tile_n);
+    case CpuIsa::kAvx512Bf16:
+      return avx512_bf16_kernels(t.path, t.tile_m, t.tile_n);
+    case CpuIsa::kAmxBf16:
+      return amx_bf16_kernels(t.path, t.tile_m, t.tile_n);
+#endif
     default:
       return {};
   }

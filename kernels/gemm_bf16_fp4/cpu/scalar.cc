@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/gemm_bf16_fp4/cpu/kernels.h"
+#include "kernels/gemm_bf16_fp4/cpu/pack.h"
 #include "kernels/gemm_bf16_fp4/cpu/store.h"
 #include "kernels/gemm_bf16_fp4/packed.h"
 
@@ -23,11 +24,7 @@ constexpr int code_shift(int c) {
 }
 
 void pack(const Bf16* a, std::int64_t lda, int rows, int tile_m, std::int64_t k, std::int64_t padded_k, void* packed) {
-  auto* out = static_cast<float*>(packed);
-  std::memset(out, 0, static_cast<std::size_t>(padded_k * tile_m) * sizeof(float));
-  for (int r = 0; r < rows; ++r) {
-    for (std::int64_t p = 0; p < k; ++p) out[p * tile_m + r] = to_f32(a[r * lda + p]);
-  }
+  pack_f32(a, lda, rows, tile_m, k, padded_k, packed);
 }
 
 // One column of a group: its 16 weights, by lane, without the scale.
@@ -100,15 +97,13 @@ void store(const float* sums, int tile_n, int rows, int columns, float alpha, Ou
   store_tile(sums, tile_n, rows, columns, alpha, type, out, ldo);
 }
 
+constexpr StreamEntry kStreams[] = {{1, kStrip, stream<1>}, {4, kStrip, stream<4>}};
+constexpr PanelEntry kPanels[] = {{4, kStrip, panel_kernel<4>}};
+
 }  // namespace
 
 KernelSet scalar_kernels(GemmPath path, int tile_m, int tile_n) {
-  KernelSet set{pack, decode, store};
-  if (tile_n != kStrip) return {};
-  if (path == GemmPath::kPanel && tile_m == 4) set.panel = panel_kernel<4>;
-  if (path == GemmPath::kStream && tile_m == 1) set.stream = stream<1>;
-  if (path == GemmPath::kStream && tile_m == 4) set.stream = stream<4>;
-  return set;
+  return select_kernels({pack, decode, store}, kStreams, kPanels, path, tile_m, tile_n);
 }
 
 }  // namespace pinch::detail
