@@ -53,8 +53,8 @@ class PreparedWeights {
 Result<PreparedWeights> prepare_weights(const Fp4View& weights);
 
 struct GemmOptions {
-  std::string tactic;  ///< a name of the `cpu` family; empty: the family's default
-  int threads = 0;     ///< worker threads; 0: every CPU the process may use
+  std::string tactic{};  ///< a name of the `cpu` family; empty: the family's default
+  int threads = 0;       ///< worker threads; 0: every CPU the process may use
   OutputType output = OutputType::kBf16;
 };
 

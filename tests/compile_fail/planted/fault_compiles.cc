@@ -1,0 +1,4 @@
+// Refused with: anything
+int answer() {
+  return 42;
+}

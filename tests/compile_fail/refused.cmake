@@ -1,0 +1,25 @@
+# cmake -DCOMPILER= -DINCLUDE= -DSOURCE= -P refused.cmake: see CMakeLists.txt.
+# FATAL_ERROR wraps its lines; a plain message keeps what compilers and test regexes wrote.
+function(fail text)
+  message("${SOURCE} ${text}")
+  message(FATAL_ERROR "failed")
+endfunction()
+
+file(STRINGS ${SOURCE} first_line LIMIT_COUNT 1)
+if(NOT first_line MATCHES "^// Refused with: (.+)$")
+  fail("must begin with a line '// Refused with: REGEX'")
+endif()
+set(wanted "${CMAKE_MATCH_1}")
+
+set(command ${COMPILER} -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I${INCLUDE} ${SOURCE})
+execute_process(COMMAND ${command} RESULT_VARIABLE status ERROR_VARIABLE messages)
+if(NOT status EQUAL 0)
+  fail("does not compile without its fault:\n${messages}")
+endif()
+execute_process(COMMAND ${command} -DPINCH_FAULT RESULT_VARIABLE status ERROR_VARIABLE messages)
+if(status EQUAL 0)
+  fail("compiles with its fault")
+endif()
+if(NOT messages MATCHES "${wanted}")
+  fail("is refused, but not with '${wanted}':\n${messages}")
+endif()

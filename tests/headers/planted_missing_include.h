@@ -1,0 +1,5 @@
+#pragma once
+
+inline std::vector<int> empty() {
+  return {};
+}
