@@ -7,7 +7,9 @@
 
 #include "apps/pinch/cli.h"
 #include "apps/pinch/problem_options.h"
+#include "apps/pinch/tactics_study.h"
 #include "pinch/families.h"
+#include "pinch/machine.h"
 
 namespace pinch::cli {
 namespace {
@@ -116,9 +118,10 @@ CLI::App* add_action(CLI::App& parent, const std::string& name, const std::strin
   auto options = std::make_shared<Options>();
   command->add_option("--family", options->family, "Family of tactics")->required();
   if (needs_problem) {
+    options->resources.threads = cpu_machine().cores;
     add_problem_options(*command, options->problem);
     add_whole_number(*command, "--sms", options->resources.sm_count, "Streaming multiprocessors (GPU families)");
-    add_whole_number(*command, "--threads", options->resources.threads, "Worker threads (CPU families)");
+    add_whole_number(*command, "--threads", options->resources.threads, "Worker threads (CPU families); every CPU where left out");
     command->add_option("--model", options->model, "Cost model; the family's first where it is left out");
   }
   options->json.add_to(*command);
@@ -129,7 +132,7 @@ CLI::App* add_action(CLI::App& parent, const std::string& name, const std::strin
 }  // namespace
 
 void add_tactics(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("tactics", "Ask the cost models: list, default, rank; nothing is run");
+  auto* command = app.add_subcommand("tactics", "Ask the cost models: list, default, rank, study; nothing is run");
   command->require_subcommand(0, 1);
   command->callback([command] {
     if (command->get_subcommands().empty()) throw CLI::RequiredError("A subcommand of tactics");
@@ -137,6 +140,7 @@ void add_tactics(CLI::App& app, int& status) {
   add_action(*command, "list", "Every tactic of a family with its knobs", list, status, false);
   add_action(*command, "default", "The tactic used with no tuning", pick, status, true);
   add_action(*command, "rank", "Every legal tactic, cheapest first", rank, status, true);
+  add_tactics_study(*command, status);
 }
 
 }  // namespace pinch::cli

@@ -122,6 +122,19 @@ class RankTest(CliTest):
         self.assertEqual(document, {"illegal": "n 4100 is not a multiple of 8"})
 
 
+class CpuTest(CliTest):
+    def test_lists_and_ranks_the_cpu_family_by_the_same_commands(self):
+        names = {row["tactic"] for row in self.json_of("tactics", "list", "--family", "cpu")}
+        rows = self.json_of("tactics", "rank", "--family", "cpu", *PROBLEM, "--threads", 2)
+        self.assertTrue({row["tactic"] for row in rows} <= names)
+        self.assertTrue(all(list(row) == PICK_FIELDS for row in rows))
+        self.assertEqual(rows[0], self.json_of("tactics", "default", "--family", "cpu", *PROBLEM, "--threads", 2))
+
+    def test_names_a_depth_that_is_no_multiple_of_the_group(self):
+        document = self.json_of("tactics", "default", "--family", "cpu", "--m", 1, "--n", 64, "--k", 40, code=FAILED)
+        self.assertIn("40 is not a multiple of the group of 16", document["illegal"])
+
+
 class UsageTest(CliTest):
     def test_names_an_unknown_action_and_the_nearest(self):
         self.refuses("tactics", "lst", says=["pinch tactics", "'lst'", "did you mean list"], code=USAGE)

@@ -1,0 +1,123 @@
+#include "apps/pinch/tactics_study.h"
+
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/pinch/cli.h"
+#include "pinch/families.h"
+#include "pinch/study.h"
+
+namespace pinch::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+  std::string truth;
+  std::vector<std::string> models;
+  double max_geomean = 0, max_worst = 0;  // 0: no gate
+  JsonOption json;
+};
+
+ordered_json optional_json(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json problem_json(const GemmProblem& p) {
+  return {{"m", p.m}, {"n", p.n}, {"k", p.k}, {"format", to_string(p.format)}, {"output", to_string(p.output)}};
+}
+
+ordered_json study_json(const Study& study) {
+  auto problems = ordered_json::array();
+  for (const StudiedProblem& studied : study.problems) {
+    ordered_json row = problem_json(studied.problem);
+    row["pick"] = studied.pick;
+    row["pick_ns"] = optional_json(studied.pick_ns);
+    row["predicted_ns"] = optional_json(studied.predicted_ns);
+    row["best"] = studied.best;
+    row["best_ns"] = studied.best_ns;
+    row["regret"] = optional_json(studied.regret);
+    problems.push_back(std::move(row));
+  }
+  return {{"model", study.model},
+          {"geomean", optional_json(study.geomean)},
+          {"worst", optional_json(study.worst)},
+          {"worst_problem", study.worst_problem ? problem_json(*study.worst_problem) : ordered_json(nullptr)},
+          {"median_abs_error", optional_json(study.median_abs_error)},
+          {"unmeasured_picks", study.unmeasured_picks},
+          {"unknown_tactics", study.unknown_tactics},
+          {"problems", std::move(problems)}};
+}
+
+std::string shown(const std::optional<double>& value) {
+  return value ? fmt::format("{:.3f}", *value) : "not measured";
+}
+
+void print_study(const Study& study) {
+  fmt::print("model {}\n{:>6} {:>7} {:>7} {:>13}  {:<36} {}\n", study.model, "m", "n", "k", "regret", "pick", "best");
+  for (const StudiedProblem& s : study.problems) {
+    fmt::print("{:>6} {:>7} {:>7} {:>13}  {:<36} {}\n", s.problem.m, s.problem.n, s.problem.k, shown(s.regret), s.pick,
+               s.best);
+  }
+  fmt::print("regret: geomean {}, worst {}", shown(study.geomean), shown(study.worst));
+  if (const auto& p = study.worst_problem) fmt::print(" (m {} n {} k {})", p->m, p->n, p->k);
+  if (study.median_abs_error) fmt::print("; predicted time off by {:.1f}% (median)", *study.median_abs_error * 100);
+  fmt::print("\n");
+  for (const auto& name : study.unmeasured_picks) fmt::print("picked but not measured: {}\n", name);
+  for (const auto& name : study.unknown_tactics) fmt::print("measured but not in this build: {}\n", name);
+  fmt::print("\n");
+}
+
+// Whether the study is within the gates; a pick that was not measured cannot pass one.
+bool within(const Study& study, const Options& options) {
+  const auto exceeds = [&](const std::optional<double>& value, double limit) {
+    return limit > 0 && (!value || *value > limit || !study.unmeasured_picks.empty());
+  };
+  return !exceeds(study.geomean, options.max_geomean) && !exceeds(study.worst, options.max_worst);
+}
+
+int run(const Options& options) {
+  const auto truth = read_truth(options.truth);
+  if (!truth) return report(truth.error());
+  const auto family = find_tactic_family(truth->family);
+  if (!family) return report(family.error());
+  std::vector<std::string> models = options.models;
+  if (models.empty()) models.assign((*family)->models().begin(), (*family)->models().end());
+  auto studies = ordered_json::array();
+  bool passed = true;
+  for (const std::string& model : models) {
+    const auto study = study_model(**family, *truth, model);
+    if (!study) return report(study.error());
+    if (!options.json.on_stdout()) print_study(*study);
+    if (!within(*study, options)) {
+      passed = false;
+      fmt::print(stderr, "pinch: model {} of {}: geomean {}, worst {} exceed the gate\n", model, options.truth,
+                 shown(study->geomean), shown(study->worst));
+    }
+    studies.push_back(study_json(*study));
+  }
+  ordered_json provenance = ordered_json::object();
+  for (const auto& [key, value] : truth->provenance) provenance[key] = value;
+  const auto written =
+      options.json.write({{"family", truth->family}, {"provenance", provenance}, {"studies", std::move(studies)}});
+  if (!written) return report(written.error());
+  return passed ? kOk : kFailed;
+}
+
+}  // namespace
+
+void add_tactics_study(CLI::App& tactics, int& status) {
+  auto* command = tactics.add_subcommand("study", "Regret of the cost models' picks against recorded ground truth");
+  auto options = std::make_shared<Options>();
+  command->add_option("--truth", options->truth, "Recorded times (CSV; docs/design/tactics.md)")->required();
+  command->add_option("--model", options->models, "Models to study; all of the family where left out");
+  command->add_option("--max-geomean", options->max_geomean, "Fail (exit 1) where a model's geomean regret is above");
+  command->add_option("--max-worst", options->max_worst, "Fail (exit 1) where a model's worst regret is above");
+  options->json.add_to(*command);
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace pinch::cli
