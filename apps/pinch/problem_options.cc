@@ -2,11 +2,11 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <string>
-#include <vector>
+
+#include "apps/pinch/enum_option.h"
 
 namespace pinch::cli {
 namespace {
@@ -21,19 +21,6 @@ CLI::Option* add_number(CLI::App& command, const std::string& name, Int& value, 
                                                  std::numeric_limits<Int>::max()));
   };
   return command.add_option_function<std::string>(name, parse, help)->type_name("INT");
-}
-
-template <class Enum>
-void add_enum(CLI::App& command, const std::string& name, Enum& value, std::initializer_list<Enum> values,
-              const std::string& help) {
-  std::vector<std::string> names;
-  for (const Enum each : values) names.emplace_back(to_string(each));
-  const auto parse = [&value, list = std::vector<Enum>(values)](const std::string& text) {
-    value = *std::find_if(list.begin(), list.end(), [&](Enum each) { return to_string(each) == text; });
-  };
-  command.add_option_function<std::string>(name, parse, help)
-      ->check(CLI::IsMember(names))
-      ->default_str(std::string(to_string(value)));
 }
 
 }  // namespace
