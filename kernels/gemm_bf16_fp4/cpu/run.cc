@@ -24,7 +24,7 @@ Range share(std::int64_t count, std::int64_t parts, std::int64_t index) {
 
 // The grid of workers that leaves the busiest one the least work; the more channels side by side the better among
 // equals, because workers that share channels decode them twice.
-void choose_grid(RunLayout& layout, int workers) {
+void choose_grid(RunGrid& layout, int workers) {
   std::int64_t least = -1;
   for (int across = workers; across >= 1; --across) {
     const std::int64_t down = std::min<std::int64_t>(workers / across, layout.pass_tiles);
@@ -110,34 +110,43 @@ struct Worker {
 
 }  // namespace
 
-RunLayout plan_run(const CpuTactic& tactic, const GemmProblem& problem, int threads) {
-  RunLayout layout;
-  layout.tactic = tactic;
-  layout.kernels = find_kernels(tactic);
+RunGrid plan_grid(const CpuTactic& tactic, const GemmProblem& problem, int threads) {
+  RunGrid grid;
   const int available = tactic.workers == Workers::kOne ? 1 : std::max(1, threads);
   const bool panel = tactic.path == GemmPath::kPanel;
-  const std::int64_t element = element_bytes(activations_of(tactic.isa));
-  const std::int64_t padded_k = round_up(problem.k, chunk_columns(problem.format));
-  const std::int64_t tiles_m = ceil_div(problem.m, tactic.tile_m);
-  const std::int64_t tile_sums = std::int64_t{4} * tactic.tile_m * tactic.tile_n;
+  grid.padded_k = round_up(problem.k, chunk_columns(problem.format));
+  grid.tiles_m = ceil_div(problem.m, tactic.tile_m);
+  grid.tiles_n = ceil_div(problem.n, tactic.tile_n);
+  grid.packed_tile_bytes =
+      static_cast<std::size_t>(grid.padded_k * tactic.tile_m * element_bytes(activations_of(tactic.isa)));
+  grid.k_block = panel ? std::min<std::int64_t>(tactic.k_block, grid.padded_k) : grid.padded_k;
 
-  layout.tiles_n = ceil_div(problem.n, tactic.tile_n);
-  layout.packed_tile_bytes = static_cast<std::size_t>(padded_k * tactic.tile_m * element);
-  layout.k_block = panel ? std::min<std::int64_t>(tactic.k_block, padded_k) : padded_k;
-  const bool keeps_sums = layout.k_block < padded_k;
+  grid.pass_tiles = std::min(grid.tiles_m, kPackedBytes / static_cast<std::int64_t>(grid.packed_tile_bytes));
+  if (grid.k_block < grid.padded_k) {
+    const std::int64_t tile_sums = std::int64_t{4} * tactic.tile_m * tactic.tile_n;
+    grid.pass_tiles = std::min(grid.pass_tiles, kSumsBytes / (tile_sums * available));
+  }
+  grid.pass_tiles = std::max<std::int64_t>(grid.pass_tiles, 1);
+  choose_grid(grid, available);
 
-  layout.pass_tiles = std::min(tiles_m, kPackedBytes / static_cast<std::int64_t>(layout.packed_tile_bytes));
-  if (keeps_sums) layout.pass_tiles = std::min(layout.pass_tiles, kSumsBytes / (tile_sums * available));
-  layout.pass_tiles = std::max<std::int64_t>(layout.pass_tiles, 1);
-  choose_grid(layout, available);
-  layout.workers = layout.workers_n * layout.workers_m;
-
-  const std::int64_t tiles_of_worker = ceil_div(layout.pass_tiles, layout.workers_m);
+  const std::int64_t tiles_of_worker = ceil_div(grid.pass_tiles, grid.workers_m);
   const std::int64_t block = panel ? ceil_div(kRowBlock, tactic.tile_m) : 1;
-  layout.block_tiles = tactic.raster == Raster::kAlongM ? tiles_of_worker : std::min(block, tiles_of_worker);
+  grid.block_tiles = tactic.raster == Raster::kAlongM ? tiles_of_worker : std::min(block, tiles_of_worker);
+  return grid;
+}
 
-  if (panel) layout.panel_bytes = static_cast<std::size_t>(round_up(layout.k_block * tactic.tile_n * element, kLine));
-  layout.sums_bytes = static_cast<std::size_t>(round_up((keeps_sums ? layout.block_tiles : 1) * tile_sums, kLine));
+RunLayout plan_run(const CpuTactic& tactic, const GemmProblem& problem, int threads) {
+  RunLayout layout;
+  static_cast<RunGrid&>(layout) = plan_grid(tactic, problem, threads);
+  layout.tactic = tactic;
+  layout.kernels = find_kernels(tactic);
+  layout.workers = layout.workers_n * layout.workers_m;
+  if (tactic.path == GemmPath::kPanel) {
+    const std::int64_t element = element_bytes(activations_of(tactic.isa));
+    layout.panel_bytes = static_cast<std::size_t>(round_up(layout.k_block * tactic.tile_n * element, kLine));
+  }
+  const std::int64_t tiles_kept = layout.k_block < layout.padded_k ? layout.block_tiles : 1;
+  layout.sums_bytes = static_cast<std::size_t>(round_up(tiles_kept * 4 * tactic.tile_m * tactic.tile_n, kLine));
   layout.workspace_bytes = static_cast<std::size_t>(round_up(
                                layout.pass_tiles * static_cast<std::int64_t>(layout.packed_tile_bytes), kLine)) +
                            static_cast<std::size_t>(layout.workers) * (layout.panel_bytes + layout.sums_bytes);

@@ -10,12 +10,10 @@
 
 namespace pinch::detail {
 
-/// Everything that depends on shapes and tactic only.
-struct RunLayout {
-  CpuTactic tactic;
-  KernelSet kernels;
-  int workers = 1;
-
+/// How a product is cut: what the cost model needs to know of a run.
+struct RunGrid {
+  std::int64_t padded_k = 0;
+  std::int64_t tiles_m = 0;          // row tiles
   std::int64_t tiles_n = 0;          // blocks of tile_n channels
   std::int64_t pass_tiles = 0;       // row tiles whose packed activations fit the workspace at once
   std::int64_t block_tiles = 0;      // row tiles that share one decoded panel
@@ -23,12 +21,21 @@ struct RunLayout {
   int workers_n = 1, workers_m = 1;  // the grid of workers over channels and rows of a pass
 
   std::size_t packed_tile_bytes = 0;  // activations of one row tile
-  std::size_t panel_bytes = 0;        // of one worker
-  std::size_t sums_bytes = 0;         // of one worker
-  std::size_t workspace_bytes = 0;    // packed activations of a pass, then each worker's panel and sums
+};
+
+/// Everything that depends on shapes and tactic only.
+struct RunLayout : RunGrid {
+  CpuTactic tactic;
+  KernelSet kernels;
+  int workers = 1;
+
+  std::size_t panel_bytes = 0;      // of one worker
+  std::size_t sums_bytes = 0;       // of one worker
+  std::size_t workspace_bytes = 0;  // packed activations of a pass, then each worker's panel and sums
 };
 
 /// `tactic` must be legal for the problem.
+RunGrid plan_grid(const CpuTactic& tactic, const GemmProblem& problem, int threads);
 RunLayout plan_run(const CpuTactic& tactic, const GemmProblem& problem, int threads);
 
 /// One product. Arguments are checked by the caller; allocates nothing.
