@@ -47,7 +47,7 @@ void scan_of_all(benchmark::State& state, const TacticFamily& family) {
   std::int64_t m = 0;
   const std::string_view model = family.models().front();
   for (auto _ : state) {
-    benchmark::DoNotOptimize(scan_default(family, problem(1 + m++ % 1'000'000), kResources, model));
+    benchmark::DoNotOptimize(scan_for_cheapest(family, model, problem(1 + m++ % 1'000'000), kResources));
   }
 }
 

@@ -40,6 +40,11 @@ struct Estimate {
   std::int64_t waves = 0;  ///< rounds of them over the units that run them
 };
 
+struct RankedTactic {
+  std::size_t index = 0;
+  Estimate estimate;
+};
+
 /// A family of tactics in a fixed order. An index names a tactic inside one build; the string is the key everywhere
 /// else.
 class TacticFamily {
@@ -71,10 +76,11 @@ class TacticFamily {
   /// Order between tactics of equal cost: the smaller key wins. The default is the index.
   [[nodiscard]] virtual std::uint64_t tie_key(std::size_t index) const { return index; }
 
-  /// The only tactics that can come first under this model, whatever the problem, so that a default need not look at
-  /// the others; empty where any can. A family that narrows must prove it: by its dominance rule, and by a test
-  /// against the full scan. Only for families whose legality is the same for all tactics.
-  [[nodiscard]] virtual std::span<const std::uint32_t> contenders(std::string_view /*model*/) const { return {}; }
+  /// The tactic that rank_tactics puts first; nothing where none is legal. `model` is one of models(), the problem is
+  /// valid. Here by looking at every tactic; a family that finds it with less work proves that it is the same one: by
+  /// its bounds, and by a test against the scan (src/tactics/scan.h) over many problems. Errors: as estimate.
+  [[nodiscard]] virtual Result<std::optional<RankedTactic>> cheapest(std::string_view model, const GemmProblem& problem,
+                                                                     const Resources& resources) const;
 
  private:
   std::uint64_t identity_;
@@ -85,11 +91,6 @@ Result<std::string_view> find_model(const TacticFamily& family, std::string_view
 
 /// Index of the tactic with this string. Errors: kNotFound, offering the nearest names.
 Result<std::size_t> parse_tactic(const TacticFamily& family, std::string_view text);
-
-struct RankedTactic {
-  std::size_t index = 0;
-  Estimate estimate;
-};
 
 /// Every legal tactic, cheapest first, ties by tie_key. Errors: kIllegal with the common reason where none is legal;
 /// kInvalidArgument for a shape with a size below 1 or one whose products overflow.

@@ -1,16 +1,87 @@
-// Cost models of the `cpu` family.
+// Cost models of the `cpu` family: "time" predicts nanoseconds from a machine's constants, "work" counts multiply-adds.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "kernels/gemm_bf16_fp4/cpu/kernels.h"
+#include "kernels/gemm_bf16_fp4/cpu/run.h"
+#include "kernels/gemm_bf16_fp4/model.h"
 #include "kernels/gemm_bf16_fp4/packed.h"
-#include "kernels/gemm_bf16_fp4/tactic.h"
+#include "src/tactics/scan.h"
 
 namespace pinch {
 namespace {
 
-constexpr std::array<std::string_view, 1> kModels = {"work"};
+constexpr std::array<std::string_view, 2> kModels{"work", "time"};
+
+using detail::ceil_div;
+using detail::round_up;
+
+// Constants that all kernels share, in the order of their values.
+enum Shared : std::size_t {
+  kFork,             // starting and joining the threads of a call
+  kCall,             // one call of an inner kernel, besides its columns
+  kWeightsOne,       // weights from memory, one thread reading
+  kWeightsAll,       // all threads together
+  kActivationsRead,  // packed activations that do not fit L2, one thread
+  kPanelRead,        // a panel that does not fit L1, one thread
+  kOverlap,          // what part of the shorter of two simultaneous jobs is not hidden behind the longer
+  kPack,             // one activation
+  kStore,            // one result
+  kSums,             // one sum that waits in memory while another block of k is decoded
+  kL1Bytes,
+  kL2Bytes,
+  kDecode,  // one weight into a panel, by instruction set
+  kSharedCount = kDecode + 5
+};
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, kDecode> kSharedNames{{
+    {"threads.fork", "ns"},
+    {"gemm.call", "ns"},
+    {"weights.read_1", "GB/s"},
+    {"weights.read_all", "GB/s"},
+    {"activations.read_1", "GB/s"},
+    {"panel.read_1", "GB/s"},
+    {"gemm.overlap", "ratio"},
+    {"gemm.pack", "ns"},
+    {"gemm.store", "ns"},
+    {"gemm.sums", "ns"},
+    {"l1d", "bytes"},
+    {"l2", "bytes"},
+}};
+
+std::vector<CpuConstant> list_constants() {
+  std::vector<CpuConstant> constants;
+  for (const auto& [name, unit] : kSharedNames) constants.push_back({std::string(name), unit});
+  for (const CpuIsa isa : cpu_isas()) constants.push_back({fmt::format("gemm.decode.{}", to_string(isa)), "ns"});
+  for (const CpuKernel& kernel : cpu_kernels()) {
+    constants.push_back(
+        {fmt::format("gemm.{}.{}.{}x{}", to_string(kernel.path), to_string(kernel.isa), kernel.tile_m, kernel.tile_n),
+         "ns/column"});
+  }
+  return constants;
+}
+
+std::vector<CpuKernel> list_kernels() {
+  std::vector<CpuKernel> kernels;
+  for (const CpuTactic& t : cpu_tactics()) {
+    const CpuKernel kernel{t.path, t.isa, t.tile_m, t.tile_n};
+    if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end()) kernels.push_back(kernel);
+  }
+  return kernels;
+}
+
+std::vector<std::size_t> list_kernels_of_tactics() {
+  std::vector<std::size_t> places;
+  for (const CpuTactic& t : cpu_tactics()) {
+    const auto all = cpu_kernels();
+    const CpuKernel kernel{t.path, t.isa, t.tile_m, t.tile_n};
+    places.push_back(static_cast<std::size_t>(std::find(all.begin(), all.end(), kernel) - all.begin()));
+  }
+  return places;
+}
 
 // Multiply-adds an instruction and lane width, relative to the scalar path.
 constexpr double relative_rate(CpuIsa isa) {
@@ -47,16 +118,201 @@ Estimate work(const CpuTactic& t, const GemmProblem& p, const Resources& r) {
   return e;
 }
 
+const ChosenMachineModel& this_machine() {
+  static const ChosenMachineModel chosen = choose_machine_model(cpu_machine(), machine_models());
+  return chosen;
+}
+
+std::vector<CpuTacticGroup> list_groups() {
+  std::vector<CpuTacticGroup> groups;
+  for (std::size_t tactic = 0; tactic < cpu_tactics().size(); ++tactic) {
+    const std::size_t kernel = kernel_of_tactic()[tactic];
+    const Workers workers = cpu_tactics()[tactic].workers;
+    if (groups.empty() || groups.back().kernel != kernel || groups.back().workers != workers) {
+      groups.push_back({kernel, workers, tactic, tactic});
+    }
+    groups.back().last = tactic + 1;
+  }
+  return groups;
+}
+
 }  // namespace
+
+std::span<const CpuKernel> cpu_kernels() {
+  static const std::vector<CpuKernel> kernels = list_kernels();
+  return kernels;
+}
+
+std::span<const std::size_t> kernel_of_tactic() {
+  static const std::vector<std::size_t> places = list_kernels_of_tactics();
+  return places;
+}
+
+std::span<const CpuConstant> cpu_constants() {
+  static const std::vector<CpuConstant> constants = list_constants();
+  return constants;
+}
+
+std::span<const CpuTacticGroup> cpu_tactic_groups() {
+  static const std::vector<CpuTacticGroup> groups = list_groups();
+  return groups;
+}
+
+const CpuTimeModel& machine_time_model() {
+  // The models are part of the build and a test reads every constant of each.
+  static const CpuTimeModel model = CpuTimeModel::from(*this_machine().model).value();
+  return model;
+}
+
+Calibration machine_time_calibration() {
+  return this_machine().calibration;
+}
+
+CpuTimeModel::CpuTimeModel(std::vector<double> values) : values_(std::move(values)) {
+  PINCH_ASSERT(values_.size() == cpu_constants().size(), "one value a constant");
+  const auto place = [](std::vector<int>& distinct, int size) {
+    const auto at = std::find(distinct.begin(), distinct.end(), size);
+    if (at != distinct.end()) return static_cast<std::uint8_t>(at - distinct.begin());
+    distinct.push_back(size);
+    return static_cast<std::uint8_t>(distinct.size() - 1);
+  };
+  for (const CpuTacticGroup& group : cpu_tactic_groups()) {
+    const CpuKernel& kernel = cpu_kernels()[group.kernel];
+    const bool panel = kernel.path == GemmPath::kPanel;
+    bounds_.push_back({.dot_ns = values_[kSharedCount + group.kernel] / (kernel.tile_m * kernel.tile_n),
+                       .decode_ns = panel ? values_[kDecode + static_cast<std::size_t>(kernel.isa)] : 0,
+                       .height = place(heights_, kernel.tile_m),
+                       .width = place(widths_, kernel.tile_n),
+                       .one_worker = group.workers == Workers::kOne});
+  }
+}
+
+Result<CpuTimeModel> CpuTimeModel::from(const MachineModel& machine) {
+  std::vector<double> values;
+  for (const CpuConstant& constant : cpu_constants()) {
+    PINCH_ASSIGN(value, machine.constant(constant.name, constant.unit));
+    values.push_back(value);
+  }
+  return CpuTimeModel(std::move(values));
+}
+
+Estimate CpuTimeModel::estimate(std::size_t tactic, const GemmProblem& problem, int threads) const {
+  const CpuTactic& t = cpu_tactics()[tactic];
+  const auto at = [&](std::size_t constant) { return values_[constant]; };
+  const double column_ns = values_[kSharedCount + kernel_of_tactic()[tactic]];
+  const auto overlapped = [&](double a, double b) { return std::max(a, b) + at(kOverlap) * std::min(a, b); };
+
+  const detail::RunGrid grid = detail::plan_grid(t, problem, threads);
+  const int workers = grid.workers_n * grid.workers_m;
+  const double element = static_cast<double>(detail::element_bytes(detail::activations_of(t.isa)));
+  const auto padded_k = static_cast<double>(grid.padded_k);
+
+  // What the busiest worker does: the last wave of tiles may leave the others idle.
+  const std::int64_t blocks = ceil_div(grid.tiles_n, grid.workers_n);
+  const double tiles = static_cast<double>(ceil_div(grid.pass_tiles, grid.workers_m));
+  const double passes = static_cast<double>(ceil_div(grid.tiles_m, grid.pass_tiles));
+  const double row_blocks = std::max(1.0, tiles / static_cast<double>(grid.block_tiles));
+  const double tiles_at_once = tiles / row_blocks;
+  const double k_blocks = padded_k / static_cast<double>(grid.k_block);
+  const auto columns = static_cast<double>(grid.k_block);
+
+  // One block of channels and one of k, under the rows that pass at once.
+  const double weights = columns * t.tile_n;
+  const double weight_bits = problem.format == Fp4Format::kNvfp4 ? 4.5 : 4.25;
+  const double read = workers == 1 ? at(kWeightsOne) : std::min(at(kWeightsOne), at(kWeightsAll) / workers);
+  const double read_ns = weights * weight_bits / 8 / read;
+  const double activation_bytes = tiles_at_once * t.tile_m * columns * element;
+  const double rows_bytes = tiles_at_once * t.tile_m * padded_k * element;
+  const double activations_ns = rows_bytes > at(kL2Bytes) ? activation_bytes / at(kActivationsRead) : 0;
+  double call_ns = columns * column_ns + at(kCall);
+  double block_ns = 0;
+  if (t.path == GemmPath::kStream) {
+    block_ns = overlapped(call_ns, read_ns) + overlapped((tiles_at_once - 1) * call_ns, activations_ns);
+  } else {
+    const double panel_bytes = weights * element;
+    if (panel_bytes > at(kL1Bytes)) call_ns = overlapped(call_ns, panel_bytes / at(kPanelRead));
+    const double sums = k_blocks > 1 ? tiles_at_once * t.tile_m * t.tile_n : 0;
+    block_ns = overlapped(weights * at(kDecode + static_cast<std::size_t>(t.isa)), read_ns) +
+               overlapped(tiles_at_once * call_ns, activations_ns) + sums * at(kSums);
+  }
+  const double rows = tiles * t.tile_m * passes;
+  const double store_ns = rows * static_cast<double>(blocks * t.tile_n) * at(kStore);
+  const double pack_ns = static_cast<double>(grid.tiles_m * t.tile_m) * padded_k / workers * at(kPack);
+  const double work_ns = static_cast<double>(blocks) * k_blocks * row_blocks * passes * block_ns;
+  return {.cost = (workers > 1 ? at(kFork) : 0) + pack_ns + work_ns + store_ns,
+          .unit = "ns",
+          .ctas = grid.tiles_m * grid.tiles_n,
+          .waves = ceil_div(grid.tiles_m * grid.tiles_n, workers)};
+}
+
+std::optional<RankedTactic> CpuTimeModel::cheapest(const GemmProblem& problem, const Resources& resources) const {
+  constexpr std::size_t kMaxGroups = 256, kMaxSizes = 32;
+  const auto groups = cpu_tactic_groups();
+  PINCH_ASSERT(groups.size() <= kMaxGroups && heights_.size() <= kMaxSizes && widths_.size() <= kMaxSizes,
+               "raise the limit");
+  // No tactic of a group takes less: dots, decoding, packing and storing, spread evenly over the workers.
+  std::array<double, kMaxSizes> rows, channels;
+  for (std::size_t i = 0; i < heights_.size(); ++i) {
+    rows[i] = static_cast<double>(ceil_div(problem.m, heights_[i]) * heights_[i]);
+  }
+  for (std::size_t i = 0; i < widths_.size(); ++i) {
+    channels[i] = static_cast<double>(ceil_div(problem.n, widths_[i]) * widths_[i]);
+  }
+  const auto columns = static_cast<double>(problem.k);
+  // A little less, so that rounding cannot lift a bound over the estimate.
+  const double share_of_one = 1 - 1e-9, share_of_all = share_of_one / resources.threads;
+  std::array<double, kMaxGroups> bounds;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const Bound& bound = bounds_[g];
+    const double r = rows[bound.height], c = channels[bound.width];
+    const double work =
+        columns * (r * c * bound.dot_ns + c * bound.decode_ns + r * values_[kPack]) + r * c * values_[kStore];
+    bounds[g] = work * (bound.one_worker ? share_of_one : share_of_all);
+  }
+  std::optional<RankedTactic> best;
+  for (;;) {
+    // The most promising group first, so that few others remain under its estimate.
+    const std::size_t g = static_cast<std::size_t>(
+        std::min_element(bounds.begin(), bounds.begin() + static_cast<std::ptrdiff_t>(groups.size())) - bounds.begin());
+    if (std::isinf(bounds[g]) || (best && bounds[g] > best->estimate.cost)) return best;
+    bounds[g] = INFINITY;
+    for (std::size_t tactic = groups[g].first; tactic < groups[g].last; ++tactic) {
+      if (refusal(cpu_tactics()[tactic], problem, resources) != Refusal::kNone) continue;
+      const RankedTactic candidate{tactic, estimate(tactic, problem, resources.threads)};
+      const bool before = !best || candidate.estimate.cost < best->estimate.cost ||
+                          (candidate.estimate.cost == best->estimate.cost && tactic < best->index);
+      if (before) best = candidate;
+    }
+  }
+}
 
 std::span<const std::string_view> cpu_models() {
   return kModels;
 }
 
-Result<Estimate> estimate_cpu(std::string_view model, const CpuTactic& tactic, const GemmProblem& problem,
+namespace {
+
+Result<void> check_threads(int threads) {
+  if (threads >= 1) return {};
+  return Error{ErrorCode::kInvalidArgument, fmt::format("threads is {}; the cpu family needs at least 1", threads),
+               "threads"};
+}
+
+}  // namespace
+
+Result<Estimate> estimate_cpu(std::string_view model, std::size_t tactic, const GemmProblem& problem,
                               const Resources& resources) {
-  if (model == kModels[0]) return work(tactic, problem, resources);
-  return Error{ErrorCode::kInvalidArgument, fmt::format("no model '{}' of the cpu family; there is 'work'", model), ""};
+  PINCH_TRY(check_threads(resources.threads));
+  if (model == kModels[1]) return machine_time_model().estimate(tactic, problem, resources.threads);
+  if (model == kModels[0]) return work(cpu_tactics()[tactic], problem, resources);
+  return find_model(cpu_tactic_family(), model).error();
+}
+
+Result<std::optional<RankedTactic>> cheapest_cpu(std::string_view model, const GemmProblem& problem,
+                                                 const Resources& resources) {
+  PINCH_TRY(check_threads(resources.threads));
+  if (model == kModels[1]) return machine_time_model().cheapest(problem, resources);
+  return scan_for_cheapest(cpu_tactic_family(), model, problem, resources);
 }
 
 }  // namespace pinch

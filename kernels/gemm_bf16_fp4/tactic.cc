@@ -86,7 +86,11 @@ class CpuFamily final : public TacticFamily {
   [[nodiscard]] std::span<const std::string_view> models() const override { return cpu_models(); }
   [[nodiscard]] Result<Estimate> estimate(std::string_view model, std::size_t index, const GemmProblem& problem,
                                           const Resources& resources) const override {
-    return estimate_cpu(model, cpu_tactics()[index], problem, resources);
+    return estimate_cpu(model, index, problem, resources);
+  }
+  [[nodiscard]] Result<std::optional<RankedTactic>> cheapest(std::string_view model, const GemmProblem& problem,
+                                                             const Resources& resources) const override {
+    return cheapest_cpu(model, problem, resources);
   }
 };
 

@@ -63,9 +63,12 @@ std::optional<std::string> illegal(const CpuTactic& tactic, const GemmProblem& p
 /// The same tactics behind the family interface.
 const TacticFamily& cpu_tactic_family();
 
-/// A prediction of model.cc. Errors: unknown model.
+/// A prediction of model.cc for cpu_tactics()[tactic]. Errors: unknown model, threads below 1.
 std::span<const std::string_view> cpu_models();
-Result<Estimate> estimate_cpu(std::string_view model, const CpuTactic& tactic, const GemmProblem& problem,
+Result<Estimate> estimate_cpu(std::string_view model, std::size_t tactic, const GemmProblem& problem,
                               const Resources& resources);
+/// TacticFamily::cheapest.
+Result<std::optional<RankedTactic>> cheapest_cpu(std::string_view model, const GemmProblem& problem,
+                                                 const Resources& resources);
 
 }  // namespace pinch

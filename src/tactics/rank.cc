@@ -23,32 +23,14 @@ Error none_legal(const TacticFamily& family, const GemmProblem& problem, const R
           ""};
 }
 
-// First of the legal tactics among `count` indices; nothing where none is legal.
-template <class IndexAt>
-Result<std::optional<RankedTactic>> first_of(const TacticFamily& family, const GemmProblem& problem,
-                                             const Resources& resources, std::string_view model, std::size_t count,
-                                             IndexAt index_at) {
-  std::optional<RankedTactic> best;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t index = index_at(i);
-    if (family.illegal(index, problem, resources)) continue;
-    const auto estimate = family.estimate(model, index, problem, resources);
-    if (!estimate) return estimate.error();
-    const RankedTactic candidate{index, *estimate};
-    if (!best || comes_before(family, candidate, *best)) best = candidate;
-  }
-  return best;
-}
-
-Result<RankedTactic> pick(const TacticFamily& family, const GemmProblem& problem, const Resources& resources,
-                          std::string_view model) {
-  PINCH_TRY(validate(problem));
-  const auto contenders = family.contenders(model);
-  if (contenders.empty()) return scan_default(family, problem, resources, model);
-  PINCH_ASSIGN(best, first_of(family, problem, resources, model, contenders.size(),
-                              [&](std::size_t i) { return contenders[i]; }));
-  if (!best) return none_legal(family, problem, resources);
-  return *best;
+Result<void> consider(std::optional<RankedTactic>& best, const TacticFamily& family, std::size_t index,
+                      std::string_view model, const GemmProblem& problem, const Resources& resources) {
+  if (family.illegal(index, problem, resources)) return {};
+  const auto estimate = family.estimate(model, index, problem, resources);
+  if (!estimate) return estimate.error();
+  const RankedTactic candidate{index, *estimate};
+  if (!best || comes_before(family, candidate, *best)) best = candidate;
+  return {};
 }
 
 }  // namespace
@@ -58,12 +40,26 @@ bool comes_before(const TacticFamily& family, const RankedTactic& a, const Ranke
   return family.tie_key(a.index) < family.tie_key(b.index);
 }
 
-Result<RankedTactic> scan_default(const TacticFamily& family, const GemmProblem& problem, const Resources& resources,
-                                  std::string_view model) {
-  PINCH_TRY(validate(problem));
-  PINCH_ASSIGN(best, first_of(family, problem, resources, model, family.size(), [](std::size_t i) { return i; }));
-  if (!best) return none_legal(family, problem, resources);
-  return *best;
+Result<std::optional<RankedTactic>> cheapest_of(const TacticFamily& family, std::span<const std::uint32_t> indices,
+                                                std::string_view model, const GemmProblem& problem,
+                                                const Resources& resources) {
+  std::optional<RankedTactic> best;
+  for (const std::uint32_t index : indices) PINCH_TRY(consider(best, family, index, model, problem, resources));
+  return best;
+}
+
+Result<std::optional<RankedTactic>> scan_for_cheapest(const TacticFamily& family, std::string_view model,
+                                                      const GemmProblem& problem, const Resources& resources) {
+  std::optional<RankedTactic> best;
+  for (std::size_t index = 0; index < family.size(); ++index) {
+    PINCH_TRY(consider(best, family, index, model, problem, resources));
+  }
+  return best;
+}
+
+Result<std::optional<RankedTactic>> TacticFamily::cheapest(std::string_view model, const GemmProblem& problem,
+                                                           const Resources& resources) const {
+  return scan_for_cheapest(*this, model, problem, resources);
 }
 
 Result<std::vector<RankedTactic>> rank_tactics(const TacticFamily& family, const GemmProblem& problem,
@@ -90,9 +86,11 @@ Result<RankedTactic> default_tactic(const TacticFamily& family, const GemmProble
   if (place == models.size()) return find_model(family, model).error();
   const auto key = DefaultMemo::Key::of(family, place, problem, resources);
   if (const auto known = memo.find(key)) return *known;
-  PINCH_ASSIGN(best, pick(family, problem, resources, models[place]));
-  memo.store(key, best);
-  return best;
+  PINCH_TRY(validate(problem));
+  PINCH_ASSIGN(best, family.cheapest(models[place], problem, resources));
+  if (!best) return none_legal(family, problem, resources);
+  memo.store(key, *best);
+  return *best;
 }
 
 }  // namespace pinch

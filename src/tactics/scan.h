@@ -8,8 +8,14 @@ namespace pinch {
 /// The order of a ranking: smaller cost first, then smaller tie_key.
 bool comes_before(const TacticFamily& family, const RankedTactic& a, const RankedTactic& b);
 
-/// The default by looking at every tactic: no memo, no contenders. `model` must be one of the family's names.
-Result<RankedTactic> scan_default(const TacticFamily& family, const GemmProblem& problem, const Resources& resources,
-                                  std::string_view model);
+/// The first in that order of the legal tactics among `indices`; nothing where none is legal. `model` must be one of
+/// the family's names.
+Result<std::optional<RankedTactic>> cheapest_of(const TacticFamily& family, std::span<const std::uint32_t> indices,
+                                                std::string_view model, const GemmProblem& problem,
+                                                const Resources& resources);
+
+/// The same among all tactics of the family: what every shorter way must equal.
+Result<std::optional<RankedTactic>> scan_for_cheapest(const TacticFamily& family, std::string_view model,
+                                                      const GemmProblem& problem, const Resources& resources);
 
 }  // namespace pinch

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "embedded/sm100_tactics.h"
+#include "src/tactics/scan.h"
 
 namespace pinch {
 namespace {
@@ -107,6 +108,11 @@ Result<Estimate> Sm100Family::estimate(std::string_view model_name, std::size_t 
 
 std::uint64_t Sm100Family::tie_key(std::size_t index) const {
   return index + (tactic(index).raster_along_m ? size() : 0);
+}
+
+Result<std::optional<RankedTactic>> Sm100Family::cheapest(std::string_view model, const GemmProblem& problem,
+                                                          const Resources& resources) const {
+  return cheapest_of(*this, contenders(model), model, problem, resources);
 }
 
 std::span<const std::uint32_t> Sm100Family::contenders(std::string_view model) const {

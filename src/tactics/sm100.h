@@ -46,7 +46,12 @@ class Sm100Family final : public TacticFamily {
   [[nodiscard]] Result<Estimate> estimate(std::string_view model, std::size_t index, const GemmProblem& problem,
                                           const Resources& resources) const override;
   [[nodiscard]] std::uint64_t tie_key(std::size_t index) const override;
-  [[nodiscard]] std::span<const std::uint32_t> contenders(std::string_view model) const override;
+  /// Among contenders(model) only.
+  [[nodiscard]] Result<std::optional<RankedTactic>> cheapest(std::string_view model, const GemmProblem& problem,
+                                                             const Resources& resources) const override;
+
+  /// The tactics that no other one dominates under this model: only they can come first, whatever the problem.
+  [[nodiscard]] std::span<const std::uint32_t> contenders(std::string_view model) const;
 
   [[nodiscard]] const Sm100Tactic& tactic(std::size_t index) const { return table_.tactics[index]; }
 

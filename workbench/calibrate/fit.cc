@@ -1,0 +1,148 @@
+#include "workbench/calibrate/fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "workbench/measure/statistics.h"
+
+namespace pinch::calibrate {
+namespace {
+
+// Where a fit starts, by unit and name: any value within a factor of 100 leads to the same end.
+double start_of(const CpuConstant& constant, const KnownConstants& known) {
+  if (constant.name == "l1d") return known.l1d_bytes;
+  if (constant.name == "l2") return known.l2_bytes;
+  if (constant.name == "threads.fork") return 3000;
+  if (constant.name == "gemm.call") return 50;
+  if (constant.unit == "GB/s") return 20;
+  if (constant.unit == "ratio") return 0.2;
+  if (constant.unit == "ns/column") return 5;
+  return 0.1;
+}
+
+bool is_known(const CpuConstant& constant) {
+  return constant.unit == "bytes";
+}
+
+class Fit {
+ public:
+  Fit(const FitData& data, const KnownConstants& known, const std::vector<bool>& use) : data_(data) {
+    const auto constants = cpu_constants();
+    for (const CpuConstant& constant : constants) values_.push_back(start_of(constant, known));
+    const std::size_t first_kernel = constants.size() - cpu_kernels().size();
+    concerns_.resize(constants.size());
+    for (std::size_t row = 0; row < data.rows.size(); ++row) {
+      if (!use[data.rows[row].problem]) continue;
+      for (std::size_t c = 0; c < first_kernel; ++c) concerns_[c].push_back(row);
+      concerns_[first_kernel + kernel_of_tactic()[data.rows[row].tactic]].push_back(row);
+    }
+  }
+
+  std::vector<double> run() {
+    for (const double factor : {2.0, 1.3, 1.1, 1.03, 1.01, 1.003}) {
+      for (int sweep = 0; sweep < 40; ++sweep) {
+        bool moved = false;
+        // Kernels first: their constants are well determined, and the shared ones explain what remains.
+        for (std::size_t c = values_.size(); c-- > 0;) moved |= improve(c, factor);
+        if (!moved) break;
+      }
+    }
+    return values_;
+  }
+
+ private:
+  bool improve(std::size_t constant, double factor) {
+    if (is_known(cpu_constants()[constant]) || concerns_[constant].empty()) return false;
+    bool moved = false;
+    double now = loss(constant);
+    for (const double step : {factor, 1 / factor}) {
+      for (;;) {
+        const double before = values_[constant];
+        values_[constant] = before * step;
+        const double then = loss(constant);
+        if (!(then < now * (1 - 1e-6)) || !std::isnormal(values_[constant])) {
+          values_[constant] = before;
+          break;
+        }
+        now = then;
+        moved = true;
+      }
+      if (moved) break;
+    }
+    return moved;
+  }
+
+  double loss(std::size_t constant) const {
+    const CpuTimeModel model(values_);
+    double sum = 0;
+    for (const std::size_t index : concerns_[constant]) {
+      const TimedRow& row = data_.rows[index];
+      const TimedProblem& p = data_.problems[row.problem];
+      const double predicted = model.estimate(row.tactic, p.problem, data_.threads).cost;
+      sum += row.ns ? p.best_ns / *row.ns * std::abs(std::log(predicted / *row.ns))
+                    : std::max(0.0, std::log(kHopeless * p.best_ns / predicted));
+    }
+    return sum;
+  }
+
+  const FitData& data_;
+  std::vector<double> values_;
+  std::vector<std::vector<std::size_t>> concerns_;  // [constant] rows whose prediction it changes
+};
+
+}  // namespace
+
+FitData fit_data(const Truth& truth) {
+  FitData data;
+  data.threads = truth.resources.threads;
+  std::map<std::string, std::size_t> indices;
+  for (std::size_t index = 0; index < cpu_tactics().size(); ++index) indices[to_string(cpu_tactics()[index])] = index;
+  for (const TruthRow& row : truth.rows) {
+    const auto known = indices.find(row.tactic);
+    if ((!row.median_ns && row.verdict != "hopeless") || known == indices.end()) continue;
+    auto problem = std::find_if(data.problems.begin(), data.problems.end(),
+                                [&](const TimedProblem& p) { return p.problem == row.problem; });
+    if (problem == data.problems.end()) {
+      problem = data.problems.insert(data.problems.end(), TimedProblem{row.problem, INFINITY});
+    }
+    if (row.median_ns) problem->best_ns = std::min(problem->best_ns, *row.median_ns);
+    data.rows.push_back({known->second, static_cast<std::size_t>(problem - data.problems.begin()), row.median_ns});
+  }
+  return data;
+}
+
+std::vector<double> fit_constants(const FitData& data, const KnownConstants& known, const std::vector<bool>& use) {
+  return Fit(data, known, use).run();
+}
+
+FitQuality quality(const FitData& data, std::span<const double> constants, const std::vector<bool>& use) {
+  const CpuTimeModel model({constants.begin(), constants.end()});
+  std::vector<double> errors;
+  std::vector<double> predicted_best(data.problems.size(), INFINITY), pick_ns(data.problems.size(), INFINITY);
+  for (const TimedRow& row : data.rows) {
+    const TimedProblem& p = data.problems[row.problem];
+    if (!use[row.problem]) continue;
+    const double predicted = model.estimate(row.tactic, p.problem, data.threads).cost;
+    if (row.ns && *row.ns <= 2 * p.best_ns) errors.push_back(std::abs(predicted / *row.ns - 1));
+    if (predicted < predicted_best[row.problem]) {
+      predicted_best[row.problem] = predicted;
+      pick_ns[row.problem] = row.ns.value_or(kHopeless * p.best_ns);
+    }
+  }
+  FitQuality result;
+  double log_sum = 0;
+  int count = 0;
+  for (std::size_t i = 0; i < data.problems.size(); ++i) {
+    if (!use[i]) continue;
+    const double regret = pick_ns[i] / data.problems[i].best_ns;
+    log_sum += std::log(regret);
+    ++count;
+    result.worst_regret = std::max(result.worst_regret, regret);
+  }
+  if (count > 0) result.geomean_regret = std::exp(log_sum / count);
+  result.median_abs_error = measure::summarize(std::move(errors)).median;
+  return result;
+}
+
+}  // namespace pinch::calibrate
