@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 #include "kernels/gemm_bf16_fp4/cpu/kernels.h"
 #include "kernels/gemm_bf16_fp4/cpu/run.h"
@@ -188,10 +189,32 @@ CpuTimeModel::CpuTimeModel(std::vector<double> values) : values_(std::move(value
 }
 
 Result<CpuTimeModel> CpuTimeModel::from(const MachineModel& machine) {
+  const auto constants = cpu_constants();
+  const auto kernels = cpu_kernels();
   std::vector<double> values;
-  for (const CpuConstant& constant : cpu_constants()) {
-    PINCH_ASSIGN(value, machine.constant(constant.name, constant.unit));
+  for (std::size_t i = 0; i < kSharedCount; ++i) {
+    PINCH_ASSIGN(value, machine.constant(constants[i].name, constants[i].unit));
     values.push_back(value);
+  }
+  std::vector<std::size_t> known, unknown;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    const auto value = machine.constant(constants[kSharedCount + i].name, constants[kSharedCount + i].unit);
+    if (!value && value.error().code != ErrorCode::kNotFound) return value.error();
+    values.push_back(value ? *value : 0);
+    (value ? known : unknown).push_back(i);
+  }
+  if (known.empty()) return Error{ErrorCode::kNotFound, "no constant of any kernel", machine.name};
+  // A kernel newer than the record: the multiply-adds of the most similar one known.
+  for (const std::size_t i : unknown) {
+    const auto unlike = [&](std::size_t other) {
+      const CpuKernel &a = kernels[i], &b = kernels[other];
+      const double area = std::log(static_cast<double>(a.tile_m * a.tile_n) / (b.tile_m * b.tile_n));
+      return std::tuple(a.path != b.path, std::abs(static_cast<int>(a.isa) - static_cast<int>(b.isa)), std::abs(area));
+    };
+    const std::size_t like = *std::min_element(known.begin(), known.end(),
+                                               [&](std::size_t a, std::size_t b) { return unlike(a) < unlike(b); });
+    values[kSharedCount + i] = values[kSharedCount + like] * (kernels[i].tile_m * kernels[i].tile_n) /
+                               (kernels[like].tile_m * kernels[like].tile_n);
   }
   return CpuTimeModel(std::move(values));
 }

@@ -50,7 +50,8 @@ class CpuTimeModel {
   /// `values` in the order of cpu_constants(), each above 0.
   explicit CpuTimeModel(std::vector<double> values);
 
-  /// Reads the constants of a machine model. Errors: a missing constant, a wrong unit.
+  /// Reads the constants of a machine model. A kernel that it lacks is taken to be as fast as the most similar one
+  /// that it has. Errors: a missing shared constant, no kernel at all, a wrong unit.
   static Result<CpuTimeModel> from(const MachineModel& machine);
 
   /// Time of one call. The tactic must be legal and threads at least 1.
