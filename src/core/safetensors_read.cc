@@ -55,9 +55,12 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> file, 
   std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
   const std::uint64_t after_length = file.size() - kSafetensorsLengthBytes;
   if (header_bytes > kSafetensorsMaxHeaderBytes || header_bytes > after_length) {
-    return corrupt(name, 0, "header_too_long",
-                   fmt::format("a header of {} bytes where {} follow; at most {}", header_bytes, after_length,
-                               std::min(after_length, kSafetensorsMaxHeaderBytes)));
+    const bool is_text = file.front() == std::byte{'{'};
+    return corrupt(
+        name, 0, "header_too_long",
+        fmt::format("a header of {} bytes where {} follow; at most {}{}", header_bytes, after_length,
+                    std::min(after_length, kSafetensorsMaxHeaderBytes),
+                    is_text ? "; the file is text: give one of the .safetensors files that an index names" : ""));
   }
   const std::string_view json(reinterpret_cast<const char*>(file.data() + kSafetensorsLengthBytes),
                               static_cast<std::size_t>(header_bytes));

@@ -1,8 +1,10 @@
-// Any bytes are either refused or give tensors that lie in the file, cover its data without overlap and can be read.
+// Any bytes are either refused or give tensors that lie in the file, cover its data without overlap and can be read;
+// what loads as FP4 weights is valid.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "pinch/fp4_checkpoint.h"
 #include "pinch/safetensors.h"
 #include "tests/fuzz/require.h"
 
@@ -30,5 +32,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   }
   static_cast<void>(file->tensor("missing"));  // offers the nearest names
+  for (const pinch::TensorInfo& tensor : file->tensors()) {
+    const auto weights = pinch::load_fp4_tensor(*file, tensor.name);
+    require(!weights.ok() || pinch::validate(weights->view()).ok());
+  }
   return 0;
 }
