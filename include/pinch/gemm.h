@@ -64,7 +64,8 @@ class GemmPlan {
   [[nodiscard]] std::string tactic() const;
   [[nodiscard]] int threads() const;  ///< workers a run uses
   [[nodiscard]] const GemmProblem& problem() const;
-  [[nodiscard]] std::size_t workspace_bytes() const;  ///< what run_gemm needs; at most 64 MiB for k up to 1 M
+  [[nodiscard]] std::size_t workspace_bytes()
+      const;  ///< what run_gemm needs; at most 64 MiB for k up to 262144 and 32 workers
 
  private:
   friend struct detail::GemmAccess;

@@ -15,7 +15,8 @@ namespace {
 constexpr int kTileRows = 16, kTileColumns = 32;  // of activations
 constexpr int kTileBytes = 1024;
 
-// Palette 1 with every tile at its full 16 rows x 64 bytes.
+// Palette 1 with every tile at its full 16 rows x 64 bytes. Static, because gcc's _tile_loadconfig tells the compiler
+// of its first 8 bytes only, and stores to a local would go.
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
   std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};

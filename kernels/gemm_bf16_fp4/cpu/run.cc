@@ -9,7 +9,7 @@ namespace {
 
 // Bounds of the workspace, so that a call stays within its weights and 64 MiB: packed activations, and the sums that
 // all workers together keep between blocks of k. Panels add at most 1 MiB a worker.
-constexpr std::int64_t kPackedBytes = std::int64_t{24} << 20;
+constexpr std::int64_t kPackedBytes = std::int64_t{20} << 20;
 constexpr std::int64_t kSumsBytes = std::int64_t{8} << 20;
 constexpr std::int64_t kLine = 64;
 
