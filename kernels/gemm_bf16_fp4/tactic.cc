@@ -33,7 +33,13 @@ constexpr std::array kTiles = {
     Tile{kStream, CpuIsa::kAvx512Bf16, 4, 32},  Tile{kStream, CpuIsa::kAvx512Bf16, 8, 16},
     Tile{kStream, CpuIsa::kAvx512Bf16, 12, 16}, Tile{kPanel, CpuIsa::kAvx512Bf16, 6, 64},
     Tile{kPanel, CpuIsa::kAvx512Bf16, 8, 48},   Tile{kPanel, CpuIsa::kAvx512Bf16, 12, 32},
-    Tile{kPanel, CpuIsa::kAmxBf16, 16, 64},     Tile{kPanel, CpuIsa::kAmxBf16, 32, 32},
+    Tile{kStream, CpuIsa::kAmxBf16, 16, 32},
+    Tile{kStream, CpuIsa::kAmxBf16, 32, 32},
+    Tile{kStream, CpuIsa::kAmxBf16, 64, 16},
+    Tile{kPanel, CpuIsa::kAmxBf16, 32, 32},
+    Tile{kPanel, CpuIsa::kAmxBf16, 32, 128},
+    Tile{kPanel, CpuIsa::kAmxBf16, 32, 256},
+    Tile{kPanel, CpuIsa::kAmxBf16, 32, 512},
 };
 constexpr std::array kPanelBlocks = {256, 512, 1024, 2048, 4096};
 
