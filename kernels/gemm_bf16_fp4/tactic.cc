@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "kernels/gemm_bf16_fp4/cpu/kernels.h"
 #include "kernels/gemm_bf16_fp4/packed.h"
 
 namespace pinch {
@@ -33,15 +34,17 @@ constexpr std::array kTiles = {
     Tile{kStream, CpuIsa::kAvx512Bf16, 4, 32},  Tile{kStream, CpuIsa::kAvx512Bf16, 8, 16},
     Tile{kStream, CpuIsa::kAvx512Bf16, 12, 16}, Tile{kPanel, CpuIsa::kAvx512Bf16, 6, 64},
     Tile{kPanel, CpuIsa::kAvx512Bf16, 8, 48},   Tile{kPanel, CpuIsa::kAvx512Bf16, 12, 32},
-    Tile{kStream, CpuIsa::kAmxBf16, 16, 32},
-    Tile{kStream, CpuIsa::kAmxBf16, 32, 32},
-    Tile{kStream, CpuIsa::kAmxBf16, 64, 16},
-    Tile{kPanel, CpuIsa::kAmxBf16, 32, 32},
-    Tile{kPanel, CpuIsa::kAmxBf16, 32, 128},
-    Tile{kPanel, CpuIsa::kAmxBf16, 32, 256},
+    Tile{kStream, CpuIsa::kAmxBf16, 16, 32},    Tile{kStream, CpuIsa::kAmxBf16, 32, 32},
+    Tile{kStream, CpuIsa::kAmxBf16, 64, 16},    Tile{kPanel, CpuIsa::kAmxBf16, 32, 256},
     Tile{kPanel, CpuIsa::kAmxBf16, 32, 512},
 };
-constexpr std::array kPanelBlocks = {256, 512, 1024, 2048, 4096};
+constexpr std::array kPanelBlocks = {256, 512, 1024, 2048};
+// Half of a large second-level cache, and the bound that run.cc's workspace counts on.
+constexpr std::int64_t kPanelBytes = std::int64_t{1} << 20;
+
+std::int64_t panel_bytes(const CpuTactic& t) {
+  return std::int64_t{t.k_block} * t.tile_n * detail::element_bytes(detail::activations_of(t.isa));
+}
 
 std::vector<CpuTactic> list_tactics() {
   std::vector<CpuTactic> all;
@@ -131,6 +134,7 @@ Refusal refusal(const CpuTactic& tactic, const GemmProblem& problem, const Resou
   if (tactic.workers == Workers::kOne && resources.threads == 1) return Refusal::kThreads;
   if (tactic.raster == Raster::kAlongN && problem.m <= block_rows(tactic)) return Refusal::kRaster;
   if (tactic.k_block > kPanelBlocks.front() && tactic.k_block / 2 >= problem.k) return Refusal::kKBlock;
+  if (panel_bytes(tactic) > kPanelBytes) return Refusal::kPanel;
   return Refusal::kNone;
 }
 

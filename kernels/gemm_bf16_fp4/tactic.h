@@ -52,7 +52,7 @@ std::string_view to_string(Workers workers);
 std::span<const CpuTactic> cpu_tactics();
 
 /// What refuses a tactic, by the axis or size at fault.
-enum class Refusal : std::uint8_t { kNone, kPinchCpu, kIsa, kK, kThreads, kRaster, kKBlock };
+enum class Refusal : std::uint8_t { kNone, kPinchCpu, kIsa, kK, kThreads, kRaster, kKBlock, kPanel };
 
 /// Cheap enough to ask of every tactic when a default is chosen: no text, no allocation.
 Refusal refusal(const CpuTactic& tactic, const GemmProblem& problem, const Resources& resources);

@@ -80,6 +80,15 @@ TEST(CpuTactics, RefusalsNameTheirAxis) {
   EXPECT_THAT(reason(deep, problem, two_threads()), StartsWith("k_block:"));
 }
 
+TEST(CpuTactics, PanelsBeyondOneMiBAreRefused) {
+  const GemmProblem large{512, 4096, 65536, Fp4Format::kNvfp4, OutputType::kBf16};
+  for (const CpuTactic& t : cpu_tactics()) {
+    if (!cpu_choice()->allows(t.isa)) continue;
+    const bool too_large = t.isa == CpuIsa::kAmxBf16 && t.tile_n == 512 && t.k_block == 2048;
+    EXPECT_EQ(refusal(t, large, two_threads()) == Refusal::kPanel, too_large) << to_string(t);
+  }
+}
+
 TEST(CpuTactics, AnInstructionSetTheMachineLacksIsRefused) {
   for (const CpuTactic& t : cpu_tactics()) {
     if (cpu_choice()->allows(t.isa)) continue;
@@ -94,6 +103,8 @@ TEST(CpuTactics, WorkspaceStaysBelow64MiB) {
     for (const std::int64_t m : {1, 33, 4096, 1 << 20}) {
       for (const std::int64_t k : {64, 4096, 65536, 1 << 18}) {
         for (const int threads : {1, 2, 32}) {
+          if (refusal(t, {m, 65536, k, Fp4Format::kNvfp4, OutputType::kBf16}, two_threads()) == Refusal::kPanel)
+            continue;
           const auto layout = detail::plan_run(t, {m, 65536, k, Fp4Format::kNvfp4, OutputType::kBf16}, threads);
           EXPECT_LE(layout.workspace_bytes, std::size_t{64} << 20) << to_string(t) << " m=" << m << " k=" << k;
         }
