@@ -130,11 +130,11 @@ Refusal refusal(const CpuTactic& tactic, const GemmProblem& problem, const Resou
   const auto& choice = cpu_choice();
   if (!choice.ok()) return Refusal::kPinchCpu;
   if (!choice->allows(tactic.isa)) return Refusal::kIsa;
+  if (panel_bytes(tactic) > kPanelBytes) return Refusal::kPanel;
   if (problem.k % group_size(problem.format) != 0) return Refusal::kK;
   if (tactic.workers == Workers::kOne && resources.threads == 1) return Refusal::kThreads;
   if (tactic.raster == Raster::kAlongN && problem.m <= block_rows(tactic)) return Refusal::kRaster;
   if (tactic.k_block > kPanelBlocks.front() && tactic.k_block / 2 >= problem.k) return Refusal::kKBlock;
-  if (panel_bytes(tactic) > kPanelBytes) return Refusal::kPanel;
   return Refusal::kNone;
 }
 
@@ -154,6 +154,9 @@ std::optional<std::string> illegal(const CpuTactic& tactic, const GemmProblem& p
       return "threads: one worker is all there is";
     case Refusal::kRaster:
       return fmt::format("raster: {} rows are one block; along_m is the same", problem.m);
+    case Refusal::kPanel:
+      return fmt::format("k_block: a panel of {} x {} takes {} bytes; at most {} are allowed", tactic.tile_n,
+                         tactic.k_block, panel_bytes(tactic), kPanelBytes);
     case Refusal::kKBlock:
       return fmt::format("k_block: half of {} covers k = {}", tactic.k_block, problem.k);
   }

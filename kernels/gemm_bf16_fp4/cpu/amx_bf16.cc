@@ -249,10 +249,7 @@ PINCH_AVX512 void store(const float* sums, int tile_n, int rows, int columns, fl
 }
 
 constexpr StreamEntry kStreams[] = {{16, 32, stream<1, 2>}, {32, 32, stream<2, 2>}, {64, 16, stream<4, 1>}};
-constexpr PanelEntry kPanels[] = {{32, 32, panel_kernel<32>},
-                                  {32, 128, panel_kernel<128>},
-                                  {32, 256, panel_kernel<256>},
-                                  {32, 512, panel_kernel<512>}};
+constexpr PanelEntry kPanels[] = {{32, 256, panel_kernel<256>}, {32, 512, panel_kernel<512>}};
 
 }  // namespace
 
