@@ -31,19 +31,24 @@ ordered_json cost_json(double cost) {
 }
 
 ordered_json tactic_json(const TacticFamily& family, const RankedTactic& ranked, std::string_view model) {
-  return {{"tactic", family.to_string(ranked.index)},
-          {"index", ranked.index},
-          {"ctas", ranked.estimate.ctas},
-          {"waves", ranked.estimate.waves},
-          {"cost", cost_json(ranked.estimate.cost)},
-          {"model", model}};
+  ordered_json row{{"tactic", family.to_string(ranked.index)},
+                   {"index", ranked.index},
+                   {"ctas", ranked.estimate.ctas},
+                   {"waves", ranked.estimate.waves},
+                   {"cost", cost_json(ranked.estimate.cost)},
+                   {"model", model}};
+  if (const auto calibration = family.calibration(model); !calibration.empty()) row["calibration"] = calibration;
+  return row;
 }
 
 ordered_json knob_json(const KnobValue& value) {
   return std::visit([](const auto& held) { return ordered_json(held); }, value);
 }
 
-void print_header() {
+void print_header(const TacticFamily& family, std::string_view model) {
+  if (const auto calibration = family.calibration(model); !calibration.empty()) {
+    fmt::print(stderr, "times by model {}: {}\n", model, calibration);
+  }
   fmt::print("{:<32} {:>5} {:>9} {:>7} {:>14}\n", "tactic", "index", "ctas", "waves", "cost");
 }
 void print_row(const TacticFamily& family, const RankedTactic& ranked) {
@@ -86,7 +91,7 @@ int pick(const Options& options) {
   const auto best = default_tactic(**family, options.problem, options.resources, *model);
   if (!best) return refuse(options, best.error());
   if (!options.json.on_stdout()) {
-    print_header();
+    print_header(**family, *model);
     print_row(**family, *best);
   }
   const auto written = options.json.write(tactic_json(**family, *best, *model));
@@ -100,7 +105,7 @@ int rank(const Options& options) {
   if (!model) return report(model.error());
   const auto ranked = rank_tactics(**family, options.problem, options.resources, *model);
   if (!ranked) return refuse(options, ranked.error());
-  if (!options.json.on_stdout()) print_header();
+  if (!options.json.on_stdout()) print_header(**family, *model);
   auto rows = ordered_json::array();
   for (const RankedTactic& tactic : *ranked) {
     if (!options.json.on_stdout()) print_row(**family, tactic);
@@ -121,7 +126,8 @@ CLI::App* add_action(CLI::App& parent, const std::string& name, const std::strin
     options->resources.threads = cpu_machine().cores;
     add_problem_options(*command, options->problem);
     add_whole_number(*command, "--sms", options->resources.sm_count, "Streaming multiprocessors (GPU families)");
-    add_whole_number(*command, "--threads", options->resources.threads, "Worker threads (CPU families); every CPU where left out");
+    add_whole_number(*command, "--threads", options->resources.threads,
+                     "Worker threads (CPU families); every CPU where left out");
     command->add_option("--model", options->model, "Cost model; the family's first where it is left out");
   }
   options->json.add_to(*command);

@@ -73,6 +73,10 @@ class TacticFamily {
   [[nodiscard]] virtual Result<Estimate> estimate(std::string_view model, std::size_t index, const GemmProblem& problem,
                                                   const Resources& resources) const = 0;
 
+  /// What times of this model rest on: "measured" constants of this machine, or "uncalibrated" ones of another, which
+  /// rank but promise no time. Empty where the model predicts no time.
+  [[nodiscard]] virtual std::string_view calibration(std::string_view /*model*/) const { return {}; }
+
   /// Order between tactics of equal cost: the smaller key wins. The default is the index.
   [[nodiscard]] virtual std::uint64_t tie_key(std::size_t index) const { return index; }
 

@@ -15,7 +15,8 @@
 namespace pinch {
 namespace {
 
-constexpr std::array<std::string_view, 2> kModels{"work", "time"};
+constexpr std::string_view kTime = "time", kWork = "work";
+constexpr std::array<std::string_view, 2> kModels{kWork, kTime};
 
 using detail::ceil_div;
 using detail::round_up;
@@ -165,10 +166,6 @@ const CpuTimeModel& machine_time_model() {
   return model;
 }
 
-Calibration machine_time_calibration() {
-  return this_machine().calibration;
-}
-
 CpuTimeModel::CpuTimeModel(std::vector<double> values) : values_(std::move(values)) {
   PINCH_ASSERT(values_.size() == cpu_constants().size(), "one value a constant");
   const auto place = [](std::vector<int>& distinct, int size) {
@@ -313,6 +310,10 @@ std::span<const std::string_view> cpu_models() {
   return kModels;
 }
 
+std::string_view cpu_calibration(std::string_view model) {
+  return model == kTime ? to_string(this_machine().calibration) : std::string_view();
+}
+
 namespace {
 
 Result<void> check_threads(int threads) {
@@ -326,15 +327,15 @@ Result<void> check_threads(int threads) {
 Result<Estimate> estimate_cpu(std::string_view model, std::size_t tactic, const GemmProblem& problem,
                               const Resources& resources) {
   PINCH_TRY(check_threads(resources.threads));
-  if (model == kModels[1]) return machine_time_model().estimate(tactic, problem, resources.threads);
-  if (model == kModels[0]) return work(cpu_tactics()[tactic], problem, resources);
+  if (model == kTime) return machine_time_model().estimate(tactic, problem, resources.threads);
+  if (model == kWork) return work(cpu_tactics()[tactic], problem, resources);
   return find_model(cpu_tactic_family(), model).error();
 }
 
 Result<std::optional<RankedTactic>> cheapest_cpu(std::string_view model, const GemmProblem& problem,
                                                  const Resources& resources) {
   PINCH_TRY(check_threads(resources.threads));
-  if (model == kModels[1]) return machine_time_model().cheapest(problem, resources);
+  if (model == kTime) return machine_time_model().cheapest(problem, resources);
   return scan_for_cheapest(cpu_tactic_family(), model, problem, resources);
 }
 

@@ -76,7 +76,5 @@ class CpuTimeModel {
 
 /// The constants of this machine, or those that stand in for it.
 const CpuTimeModel& machine_time_model();
-/// Whether they are this machine's own.
-Calibration machine_time_calibration();
 
 }  // namespace pinch

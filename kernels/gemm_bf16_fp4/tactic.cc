@@ -93,6 +93,7 @@ class CpuFamily final : public TacticFamily {
     return pinch::illegal(cpu_tactics()[index], problem, resources);
   }
   [[nodiscard]] std::span<const std::string_view> models() const override { return cpu_models(); }
+  [[nodiscard]] std::string_view calibration(std::string_view model) const override { return cpu_calibration(model); }
   [[nodiscard]] Result<Estimate> estimate(std::string_view model, std::size_t index, const GemmProblem& problem,
                                           const Resources& resources) const override {
     return estimate_cpu(model, index, problem, resources);

@@ -65,6 +65,8 @@ const TacticFamily& cpu_tactic_family();
 
 /// A prediction of model.cc for cpu_tactics()[tactic]. Errors: unknown model, threads below 1.
 std::span<const std::string_view> cpu_models();
+/// TacticFamily::calibration.
+std::string_view cpu_calibration(std::string_view model);
 Result<Estimate> estimate_cpu(std::string_view model, std::size_t tactic, const GemmProblem& problem,
                               const Resources& resources);
 /// TacticFamily::cheapest.

@@ -125,10 +125,20 @@ class RankTest(CliTest):
 class CpuTest(CliTest):
     def test_lists_and_ranks_the_cpu_family_by_the_same_commands(self):
         names = {row["tactic"] for row in self.json_of("tactics", "list", "--family", "cpu")}
-        rows = self.json_of("tactics", "rank", "--family", "cpu", *PROBLEM, "--threads", 2)
+        rows = self.json_of("tactics", "rank", "--family", "cpu", *PROBLEM, "--threads", 2, "--model", "work")
         self.assertTrue({row["tactic"] for row in rows} <= names)
         self.assertTrue(all(list(row) == PICK_FIELDS for row in rows))
-        self.assertEqual(rows[0], self.json_of("tactics", "default", "--family", "cpu", *PROBLEM, "--threads", 2))
+        self.assertEqual(rows[0], self.json_of("tactics", "default", "--family", "cpu", *PROBLEM, "--threads", 2,
+                                               "--model", "work"))
+
+    def test_says_what_predicted_times_rest_on(self):
+        pick = self.json_of("tactics", "default", "--family", "cpu", *PROBLEM, "--model", "time")
+        self.assertEqual(list(pick), PICK_FIELDS + ["calibration"])
+        self.assertIn(pick["calibration"], ["measured", "uncalibrated"])
+        self.assertGreater(pick["cost"], 0)
+
+    def test_refuses_no_threads(self):
+        self.refuses("tactics", "default", "--family", "cpu", *PROBLEM, "--threads", 0, says="threads is 0")
 
     def test_names_a_depth_that_is_no_multiple_of_the_group(self):
         document = self.json_of("tactics", "default", "--family", "cpu", "--m", 1, "--n", 64, "--k", 40, code=FAILED)
