@@ -25,6 +25,8 @@ enum class DType : std::uint8_t {
   kF8E5m2,
   kF8E4m3,
   kF8E8m0,
+  kF8E4m3Fnuz,  ///< no negative zero, no infinity
+  kF8E5m2Fnuz,
   kI16,
   kU16,
   kF16,

@@ -20,10 +20,11 @@ struct TypeRow {
   int bits;
 };
 // In the order of DType.
-constexpr std::array<TypeRow, 20> kTypes = {{{"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
-                                             {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
-                                             {"U16", 16}, {"F16", 16},    {"BF16", 16},   {"I32", 32},    {"U32", 32},
-                                             {"F32", 32}, {"I64", 64},    {"U64", 64},    {"F64", 64},    {"C64", 64}}};
+constexpr std::array<TypeRow, 22> kTypes = {
+    {{"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"U8", 8},          {"I8", 8},
+     {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
+     {"U16", 16},    {"F16", 16},    {"BF16", 16},   {"I32", 32},        {"U32", 32},        {"F32", 32},
+     {"I64", 64},    {"U64", 64},    {"F64", 64},    {"C64", 64}}};
 static_assert(static_cast<std::size_t>(DType::kC64) + 1 == kTypes.size());
 
 constexpr std::uint64_t kMaxCount = std::numeric_limits<std::int64_t>::max();

@@ -75,8 +75,9 @@ TEST(SafetensorsRead, AcceptsScalarsEmptyTensorsAndEveryDtype) {
   std::string header = R"({"empty":{"dtype":"F32","shape":[0,7],"data_offsets":[0,0]},)"
                        R"("scalar":{"dtype":"F64","shape":[],"data_offsets":[0,8]})";
   std::size_t at = 8;
-  for (const char* type : {"BOOL", "F4",  "F6_E2M3", "F6_E3M2", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "F8_E8M0", "I16",
-                           "U16",  "F16", "BF16",    "I32",     "U32", "F32", "I64",     "U64",     "F64",     "C64"}) {
+  for (const char* type : {"BOOL",    "F4",          "F6_E2M3",     "F6_E3M2", "U8",  "I8",  "F8_E5M2", "F8_E4M3",
+                           "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16",     "U16", "F16", "BF16",    "I32",
+                           "U32",     "F32",         "I64",         "U64",     "F64", "C64"}) {
     const std::size_t end = at + 4 * static_cast<std::size_t>(bits(*parse_dtype(type))) / 8;
     header += std::string(",\"t.") + type + "\":{\"dtype\":\"" + type + "\",\"shape\":[4],\"data_offsets\":[" +
               std::to_string(at) + "," + std::to_string(end) + "]}";
@@ -85,7 +86,7 @@ TEST(SafetensorsRead, AcceptsScalarsEmptyTensorsAndEveryDtype) {
   const std::string file = file_of(header + "}", at);
   const auto result = parse(file);
   ASSERT_TRUE(result.ok()) << result.error().message();
-  EXPECT_EQ(result->tensors().size(), 22U);
+  EXPECT_EQ(result->tensors().size(), 24U);
   EXPECT_TRUE(result->tensor("empty")->bytes.empty());
 }
 

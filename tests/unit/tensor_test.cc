@@ -18,9 +18,34 @@ TEST(Tensor, DtypeNamesAndParseAreInverses) {
     EXPECT_EQ(parse_dtype(to_string(type)), type);
     EXPECT_THAT(dtype_names(), HasSubstr(std::string(to_string(type))));
   }
-  EXPECT_EQ(types, 20);
+  EXPECT_EQ(types, 22);
   EXPECT_FALSE(parse_dtype("").has_value());
   EXPECT_FALSE(parse_dtype("f32").has_value());
+}
+
+TEST(Tensor, DtypesHaveTheNamesAndSizesOfTheFormat) {
+  const std::pair<DType, std::string_view> eight_bits[] = {{DType::kBool, "BOOL"},
+                                                           {DType::kU8, "U8"},
+                                                           {DType::kI8, "I8"},
+                                                           {DType::kF8E5m2, "F8_E5M2"},
+                                                           {DType::kF8E4m3, "F8_E4M3"},
+                                                           {DType::kF8E8m0, "F8_E8M0"},
+                                                           {DType::kF8E4m3Fnuz, "F8_E4M3FNUZ"},
+                                                           {DType::kF8E5m2Fnuz, "F8_E5M2FNUZ"}};
+  for (const auto& [type, name] : eight_bits) {
+    EXPECT_EQ(to_string(type), name);
+    EXPECT_EQ(bits(type), 8);
+  }
+  const std::tuple<DType, std::string_view, int> others[] = {
+      {DType::kF4, "F4", 4},      {DType::kF6E2m3, "F6_E2M3", 6}, {DType::kF6E3m2, "F6_E3M2", 6},
+      {DType::kI16, "I16", 16},   {DType::kU16, "U16", 16},       {DType::kF16, "F16", 16},
+      {DType::kBf16, "BF16", 16}, {DType::kI32, "I32", 32},       {DType::kU32, "U32", 32},
+      {DType::kF32, "F32", 32},   {DType::kI64, "I64", 64},       {DType::kU64, "U64", 64},
+      {DType::kF64, "F64", 64},   {DType::kC64, "C64", 64}};
+  for (const auto& [type, name, size] : others) {
+    EXPECT_EQ(to_string(type), name);
+    EXPECT_EQ(bits(type), size);
+  }
 }
 
 TEST(Tensor, ElementCountCountsAnEmptyAxisAsEmpty) {
