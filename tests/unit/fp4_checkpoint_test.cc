@@ -59,7 +59,8 @@ INSTANTIATE_TEST_SUITE_P(All, Checkpoint,
                                             ::testing::Values(Fp4Layout::kModelOpt, Fp4Layout::kCompressedTensors)),
                          [](const auto& tested) {
                            return std::string(to_string(std::get<0>(tested.param))) +
-                                  (std::get<1>(tested.param) == Fp4Layout::kModelOpt ? "ModelOpt" : "CompressedTensors");
+                                  (std::get<1>(tested.param) == Fp4Layout::kModelOpt ? "ModelOpt"
+                                                                                     : "CompressedTensors");
                          });
 
 TEST_P(Checkpoint, ReadsBackToTheBytesOfTheWholeTensorQuantiser) {
@@ -76,8 +77,8 @@ TEST_P(Checkpoint, ReadsBackToTheBytesOfTheWholeTensorQuantiser) {
   ASSERT_TRUE(report.ok()) << report.error().message();
 
   const SafetensorsFile out = open(out_path_);
-  const auto expect_same = [&](std::string_view name, const std::vector<float>& values, std::int64_t rows,
-                               std::int64_t columns) {
+  const auto expect_same = [&, format = format](std::string_view name, const std::vector<float>& values,
+                                                std::int64_t rows, std::int64_t columns) {
     const auto expected = quantize_fp4(values, rows, columns, format).value();
     const auto loaded = load_fp4_tensor(out, name);
     ASSERT_TRUE(loaded.ok()) << loaded.error().message();
