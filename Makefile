@@ -22,7 +22,7 @@ test: build
 asan: setup
 	cmake --preset asan >/dev/null
 	cmake --build --preset asan -j $(JOBS)
-	ctest --preset asan -j $(JOBS) -L unit
+	ctest --preset asan -j $(JOBS) -L 'unit|kernel'
 
 tsan: setup
 	cmake --preset tsan >/dev/null
