@@ -40,8 +40,10 @@ int main(int argc, char** argv) {
   app.require_subcommand(0, 1);  // "exactly one" would hide which word was not understood
   app.footer("Exit codes: 0 ok, 1 a check or gate failed, 2 usage, 3 environment (no GPU, no tool, no permission).");
   int status = kOk;
+  add_bench(app, status);
   add_quantize(app, status);
   add_tactics(app, status);
+  add_tune(app, status);
   add_version(app, status);
   try {
     app.parse(argc, argv);

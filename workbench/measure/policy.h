@@ -2,6 +2,7 @@
 // measurement.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,7 +31,8 @@ struct Policy {
   double max_clock_move = 0.03;  ///< a round counts when the clock rate moved less than this within it
   double drop_margin = 0.10;  ///< a candidate leaves when its fastest sample is this much slower than the best median
   double tie_band = 0.02;     ///< medians closer than this are ties, even where the noise is lower
-  std::uint64_t seed = 20;    ///< order of the candidates within the rounds, and the random few
+  std::size_t cold_set_bytes = 0;  ///< of the weights that cold calls walk through; 0: see cold_set_bytes(policy)
+  std::uint64_t seed = 20;         ///< order of the candidates within the rounds, and the random few
 
   [[nodiscard]] std::string text() const;
 };

@@ -111,7 +111,9 @@ class Rounds {
     const double estimate_ns = std::max(candidate.estimate_ns, 1.0);
     const int calls = static_cast<int>(
         std::clamp(std::ceil(policy_.min_sample_ns / estimate_ns), 1.0, static_cast<double>(kMaxCalls)));
-    if (estimate_ns < policy_.long_call_ns && !succeeded(track, runner_.run(candidate.id, protocol, 1))) return;
+    const int untimed = estimate_ns < policy_.long_call_ns ? 1 : 0;
+    if (!succeeded(track, runner_.ready(candidate.id, protocol, untimed + calls))) return;
+    if (untimed > 0 && !succeeded(track, runner_.run(candidate.id, protocol, untimed))) return;
     const double wall_start = clock_.wall_ns();
     const double cpu_start = clock_.cpu_ns();
     const Result<void> ran = runner_.run(candidate.id, protocol, calls);

@@ -20,6 +20,8 @@ namespace pinch::measure {
 class Runner {
  public:
   virtual ~Runner() = default;
+  /// Whatever the next `calls` calls need that is not to be timed.
+  virtual Result<void> ready(std::size_t /*id*/, Protocol /*protocol*/, int /*calls*/) { return {}; }
   /// Calls candidate `id` `calls` times; each cold call takes the next weights of a set larger than the caches.
   virtual Result<void> run(std::size_t id, Protocol protocol, int calls) = 0;
 };

@@ -1,0 +1,25 @@
+// The options that say how long and on what to measure; the same in tune and bench.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+
+#include "pinch/result.h"
+#include "workbench/measure/policy.h"
+
+namespace pinch::cli {
+
+class MeasureOptionGroup {
+ public:
+  /// --budget --cold-set
+  void add_to(CLI::App& command);
+  /// Errors: a budget or a set that is not above 0.
+  [[nodiscard]] Result<measure::Policy> policy() const;
+
+ private:
+  double budget_s_ = measure::Policy{}.budget_s;
+  std::int64_t cold_set_mib_ = 0;
+  CLI::Option* cold_set_ = nullptr;
+};
+
+}  // namespace pinch::cli

@@ -1,0 +1,66 @@
+// pinch bench gemm without its command line: ours beside other libraries, each checked, all interleaved.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "workbench/ladder/gemm_inputs.h"
+#include "workbench/ladder/machine.h"
+#include "workbench/ladder/roofline.h"
+#include "workbench/measure/rounds.h"
+#include "workbench/measure/verdict.h"
+
+namespace pinch::ladder {
+
+struct BenchRequest {
+  std::int64_t m = 1;
+  OutputType output = OutputType::kBf16;
+  int threads = 1;
+  std::vector<std::string> tactics;  ///< besides the default
+  bool all = false;                  ///< every legal tactic
+  bool peers = true;
+  measure::Policy policy;
+  std::string weights_name;
+};
+
+struct BenchRow {
+  std::string name;  ///< a tactic, or a peer
+  bool is_peer = false;
+  bool is_default = false;
+  std::string numerics;
+  int threads = 1;
+  std::size_t weight_bytes = 0;  ///< that one call reads
+  measure::Verdict verdict = measure::Verdict::kOk;
+  std::string why;
+  std::optional<double> rel_l2;
+  std::vector<measure::Sample> samples;
+};
+
+struct BenchReport {
+  GemmProblem problem;
+  int threads = 1;
+  Machine machine;
+  measure::Policy policy;
+  std::string weights_name;
+  Roofline roofline;
+  std::vector<BenchRow> rows;       ///< ours, the default first, then peers
+  std::vector<std::string> absent;  ///< peers that cannot run, with why
+  measure::StopReason stop = measure::StopReason::kNoise;
+  int rounds = 0;
+  double clock_ghz = 0;
+  double clock_drift = 0;
+};
+
+struct BenchHooks {
+  std::function<void(const measure::RoundReport&)> round_ended;
+  std::function<bool()> stop_requested;
+};
+
+/// Errors: an invalid problem or one too large for the memory; kNotFound for an unknown tactic, offering the nearest
+/// names; kIllegal where no tactic is legal. A tactic or peer that fails or is wrong is a row that says so.
+Result<BenchReport> bench_gemm(Fp4Matrix weights, const BenchRequest& request, const BenchHooks& hooks);
+
+}  // namespace pinch::ladder

@@ -1,0 +1,229 @@
+#include "workbench/report/tune_report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "pinch/version.h"
+
+namespace pinch::report {
+
+namespace {
+
+using ladder::bound_ns;
+using ladder::flops;
+using ladder::least_bytes;
+using ladder::TuneReport;
+using measure::Protocol;
+using measure::Summary;
+using measure::Verdict;
+using nlohmann::ordered_json;
+
+constexpr std::size_t kRows = 16;  // of a table; --json has all
+
+Summary summary_of(const store::Point& point, Protocol protocol) {
+  return measure::summarize(accepted_ns(point.samples, protocol));
+}
+
+std::size_t taken(const store::Point& point, Protocol protocol) {
+  return static_cast<std::size_t>(
+      std::count_if(point.samples.begin(), point.samples.end(),
+                    [&](const measure::Sample& sample) { return sample.protocol == protocol; }));
+}
+
+ordered_json time_json(const Summary& summary, double ns) {
+  return summary.count > 0 ? ordered_json(ns) : ordered_json(nullptr);
+}
+
+ordered_json protocol_json(const store::Point& point, Protocol protocol) {
+  const Summary summary = summary_of(point, protocol);
+  return {{"median_ns", time_json(summary, summary.median)},
+          {"q1_ns", time_json(summary, summary.q1)},
+          {"q3_ns", time_json(summary, summary.q3)},
+          {"accepted", summary.count},
+          {"taken", taken(point, protocol)}};
+}
+
+ordered_json pick_json(const store::Point& point, const measure::Policy& policy) {
+  const Summary summary = summary_of(point, policy.protocols.front());
+  ordered_json pick{{"tactic", point.tactic},
+                    {"verdict", to_string(point.verdict)},
+                    {"median_ns", time_json(summary, summary.median)},
+                    {"q1_ns", time_json(summary, summary.q1)},
+                    {"q3_ns", time_json(summary, summary.q3)},
+                    {"samples", summary.count},
+                    {"rel_l2", point.rel_l2 ? ordered_json(*point.rel_l2) : ordered_json(nullptr)},
+                    {"rank", point.rank + 1},
+                    {"predicted", point.predicted},
+                    {"unit", point.unit},
+                    {"threads", point.threads}};
+  for (const Protocol protocol : policy.protocols)
+    pick[std::string(to_string(protocol))] = protocol_json(point, protocol);
+  if (!point.why.empty()) pick["why"] = point.why;
+  return pick;
+}
+
+ordered_json name_json(const std::string& tactic) {
+  return tactic.empty() ? ordered_json(nullptr) : ordered_json(tactic);
+}
+
+ordered_json provenance_json(const TuneReport& report) {
+  return {{"weights", report.weights_name},         {"measured_at", report.measured_at},
+          {"measured_by", report.version},          {"compiler", report.machine.compiler},
+          {"binary", report.machine.binary},        {"policy", report.policy.text()},
+          {"cold_set_bytes", report.cold_set_bytes}};
+}
+
+std::string times_cell(const TuneReport& report, const Summary& summary) {
+  if (summary.count == 0) return fmt::format("{:>10} {:>15} {:>8}", "-", "-", "-");
+  return fmt::format("{:>10.1f} {:>15} {:>8.1f}", summary.median / 1e3,
+                     fmt::format("{:.1f}-{:.1f}", summary.q1 / 1e3, summary.q3 / 1e3),
+                     flops(report.problem) / summary.median);
+}
+
+std::string row(const TuneReport& report, const store::Point& point) {
+  const ladder::Conclusion& conclusion = report.result.conclusion;
+  const std::string mark = fmt::format("{}{}", point.tactic == conclusion.best ? "best " : "",
+                                       point.tactic == conclusion.default_tactic ? "default" : "");
+  std::string text = fmt::format("{:<12} {:>4} {:<42} {:>10}", mark, point.rank + 1, point.tactic,
+                                 point.unit == "ns" ? fmt::format("{:.1f}", point.predicted / 1e3) : "-");
+  for (const Protocol protocol : report.policy.protocols)
+    text += fmt::format(" {}", times_cell(report, summary_of(point, protocol)));
+  const Summary ranking = summary_of(point, report.policy.protocols.front());
+  const double bound = bound_ns(report.problem, report.roofline, report.policy.protocols.front());
+  if (ranking.count > 0 && bound > 0) {
+    text +=
+        fmt::format(" {:>7.1f} {:>6.0f}%", least_bytes(report.problem) / ranking.median, 100 * bound / ranking.median);
+  } else {
+    text += fmt::format(" {:>7} {:>7}", "-", "-");
+  }
+  text += point.rel_l2 ? fmt::format(" {:>9.2e}", *point.rel_l2) : fmt::format(" {:>9}", "-");
+  text += fmt::format("  {}{}{}\n", to_string(point.verdict), point.why.empty() ? "" : ": ", point.why);
+  return text;
+}
+
+std::string heading(const TuneReport& report) {
+  const GemmProblem& problem = report.problem;
+  std::string text =
+      fmt::format("gemm  m {}  n {}  k {}  {} -> {}, {} thread{}\n", problem.m, problem.n, problem.k,
+                  to_string(problem.format), to_string(problem.output), report.threads, report.threads == 1 ? "" : "s");
+  text += fmt::format("{:<12} {:>4} {:<42} {:>10}", "", "rank", "tactic", "model us");
+  for (const Protocol protocol : report.policy.protocols) {
+    text += fmt::format(" {:>10} {:>15} {:>8}", fmt::format("{} us", to_string(protocol)), "q1-q3", "GFLOP/s");
+  }
+  return text + fmt::format(" {:>7} {:>7} {:>9}  {}\n", "GB/s", "bound", "rel_l2", "verdict");
+}
+
+std::string conclusion_lines(const TuneReport& report) {
+  const ladder::Conclusion& conclusion = report.result.conclusion;
+  std::string text;
+  if (conclusion.best.empty()) return "nothing was timed, so there is no pick\n";
+  text += fmt::format("best      {}{}\n", conclusion.best,
+                      conclusion.best == conclusion.default_tactic ? "  (the default)" : "");
+  if (conclusion.regret > 0) {
+    text += fmt::format(
+        "regret    {:.3f} of the default against the fastest, {:.3f} to {:.3f} over paired rounds; A/A spread {:.2f}%, "
+        "ties within {:.1f}%\n",
+        conclusion.regret, conclusion.regret_interval.low, conclusion.regret_interval.high, 100 * conclusion.aa_spread,
+        100 * conclusion.tie_band);
+  }
+  return text;
+}
+
+std::string provenance_lines(const TuneReport& report) {
+  const ladder::RungResult& result = report.result;
+  std::size_t accepted = 0;
+  std::size_t all = 0;
+  for (const store::Point& point : result.points) {
+    all += point.samples.size();
+    accepted += static_cast<std::size_t>(std::count_if(point.samples.begin(), point.samples.end(),
+                                                       [](const measure::Sample& sample) { return sample.accepted; }));
+  }
+  std::string text = fmt::format(
+      "measured  {} of {} legal tactics in {} rounds, {:.1f} s, stopped by {}; {} of {} samples had the cores; clock "
+      "{:.2f} GHz, moved {:.1f}%\n",
+      result.points.size(), result.legal, result.rounds, result.elapsed_s, to_string(result.stop), accepted, all,
+      result.clock_ghz, 100 * result.clock_drift);
+  text += fmt::format(
+      "limits    {:.0f} GFLOP/s multiply-add ({}), reads {:.1f} GB/s cold, {:.1f} GB/s warm; cold set {:.0f} MB\n",
+      report.roofline.gflops, report.machine.isa, report.roofline.cold_gbps, report.roofline.warm_gbps,
+      static_cast<double>(report.cold_set_bytes) / 1e6);
+  text += fmt::format("machine   {}, {} cores, {}, binary {}\n", report.machine.brand, report.machine.cores,
+                      report.machine.compiler, report.machine.binary);
+  text += fmt::format("weights   {}\n", report.weights_name);
+  text += fmt::format("{} {} by pinch {}{}\n", report.cached ? "cached   " : "at       ", report.measured_at,
+                      report.version, report.cached ? "; --force measures again" : "");
+  return text;
+}
+
+}  // namespace
+
+ordered_json to_json(const TuneReport& report) {
+  const ladder::RungResult& result = report.result;
+  const ladder::Conclusion& conclusion = result.conclusion;
+  const Protocol ranking = report.policy.protocols.front();
+  auto picks = ordered_json::array();
+  for (const store::Point& point : result.points) picks.push_back(pick_json(point, report.policy));
+  const double bound = bound_ns(report.problem, report.roofline, ranking);
+  return {{"problem",
+           {{"m", report.problem.m},
+            {"n", report.problem.n},
+            {"k", report.problem.k},
+            {"format", to_string(report.problem.format)},
+            {"output", to_string(report.problem.output)},
+            {"threads", report.threads}}},
+          {"machine",
+           {{"device", report.machine.device},
+            {"brand", report.machine.brand},
+            {"cores", report.machine.cores},
+            {"isa", report.machine.isa},
+            {"clock_ghz", result.clock_ghz},
+            {"clock_drift", result.clock_drift},
+            {"gflops", report.roofline.gflops},
+            {"cold_gbps", report.roofline.cold_gbps},
+            {"warm_gbps", report.roofline.warm_gbps}}},
+          {"default", name_json(conclusion.default_tactic)},
+          {"best", name_json(conclusion.best)},
+          {"regret", conclusion.regret > 0 ? ordered_json(conclusion.regret) : ordered_json(nullptr)},
+          {"picks", picks},
+          {"cached", report.cached},
+          {"fastest", name_json(conclusion.fastest)},
+          {"regret_interval", {conclusion.regret_interval.low, conclusion.regret_interval.high}},
+          {"aa_spread", conclusion.aa_spread},
+          {"tie_band", conclusion.tie_band},
+          {"protocol", to_string(ranking)},
+          {"bound_ns", bound > 0 ? ordered_json(bound) : ordered_json(nullptr)},
+          {"legal", result.legal},
+          {"rounds", result.rounds},
+          {"stop", to_string(result.stop)},
+          {"elapsed_s", result.elapsed_s},
+          {"provenance", provenance_json(report)}};
+}
+
+std::string to_table(const TuneReport& report) {
+  const Protocol ranking = report.policy.protocols.front();
+  std::vector<const store::Point*> order;
+  for (const store::Point& point : report.result.points) order.push_back(&point);
+  const auto sort_key = [&](const store::Point* point) {
+    const Summary summary = summary_of(*point, ranking);
+    return point->verdict == Verdict::kOk && summary.count > 0 ? summary.median : HUGE_VAL;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const store::Point* a, const store::Point* b) { return sort_key(a) < sort_key(b); });
+  std::string text = heading(report);
+  std::size_t hidden = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const bool is_default = order[i]->tactic == report.result.conclusion.default_tactic;
+    const bool faulty = order[i]->verdict == Verdict::kWrong || order[i]->verdict == Verdict::kLaunchFailed;
+    if (i < kRows || is_default || faulty) {
+      text += row(report, *order[i]);
+    } else {
+      ++hidden;
+    }
+  }
+  if (hidden > 0) text += fmt::format("{:<12} ... and {} slower ones; --json has all\n", "", hidden);
+  return text + conclusion_lines(report) + provenance_lines(report);
+}
+
+}  // namespace pinch::report
