@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
+#include <atomic>
+#include <ctime>
+#include <thread>
 
 #include "tests/support/simulated_machine.h"
 #include "workbench/measure/statistics.h"
@@ -176,6 +178,36 @@ TEST(Rounds, AFailingCallEndsItsCandidateAlone) {
   EXPECT_TRUE(result.tracks[1].samples.empty());
   EXPECT_GE(result.tracks[0].samples.size(), 5U);
   EXPECT_EQ(std::count(machine.order.begin(), machine.order.end(), 1U), 1);
+}
+
+// A thread that spins beside this one for a few milliseconds: shorter than the tick up to which the process clock
+// counts.
+TEST(SystemClock, CountsTheCpuTimeOfOtherThreadsToTheMicrosecond) {
+  std::atomic<bool> stop = false;
+  std::atomic<double> spun_ns = 0;
+  std::thread spinner([&] {
+    timespec time{};
+    while (!stop) {
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+      spun_ns = static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+    }
+  });
+  SystemClock clock;
+  while (spun_ns < 1e6) std::this_thread::yield();
+  clock.ready();
+  const double other_start = spun_ns;
+  const double start = clock.cpu_ns();
+  timespec own_start{}, own_end{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own_start);
+  while (spun_ns < other_start + 2e6) std::this_thread::yield();
+  const double counted = clock.cpu_ns() - start;
+  const double other = spun_ns - other_start;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own_end);
+  stop = true;
+  spinner.join();
+  const double own = static_cast<double>(own_end.tv_sec - own_start.tv_sec) * 1e9 +
+                     static_cast<double>(own_end.tv_nsec - own_start.tv_nsec);
+  EXPECT_NEAR(counted, own + other, 0.3e6);
 }
 
 TEST(AddChain, TimeOfTheChainIsProportionalToItsLength) {

@@ -114,6 +114,7 @@ class Rounds {
     const int untimed = estimate_ns < policy_.long_call_ns ? 1 : 0;
     if (!succeeded(track, runner_.ready(candidate.id, protocol, untimed + calls))) return;
     if (untimed > 0 && !succeeded(track, runner_.run(candidate.id, protocol, untimed))) return;
+    clock_.ready();
     const double wall_start = clock_.wall_ns();
     const double cpu_start = clock_.cpu_ns();
     const Result<void> ran = runner_.run(candidate.id, protocol, calls);

@@ -3,12 +3,27 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
+#include "pinch/machine.h"
+
 namespace pinch::peers {
 
+namespace {
+
+/// OpenBLAS takes the slowest kernels for a processor newer than itself, so it is told what this one can do, unless the
+/// user did.
+void name_openblas_core() {
+  const CpuIsa isa = cpu_machine().best_isa;
+  if (isa >= CpuIsa::kAvx2) ::setenv("OPENBLAS_CORETYPE", isa >= CpuIsa::kAvx512 ? "SkylakeX" : "Haswell", 0);
+}
+
+}  // namespace
+
 PeerList make_peers(const PeerProblem& problem) {
+  name_openblas_core();
   PeerList list;
   std::error_code unreadable;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
