@@ -11,6 +11,7 @@ install(TARGETS ${pinch_libraries} pinch EXPORT pinchTargets
 install(DIRECTORY include/pinch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(PINCH_BUILD_APPS)
   install(TARGETS pinch_app RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS pinch_peers LIBRARY DESTINATION libexec/pinch)
 endif()
 
 set(pinch_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pinch)

@@ -26,9 +26,11 @@ PeerList make_peers(const PeerProblem& problem) {
   name_openblas_core();
   PeerList list;
   std::error_code unreadable;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
-  const std::string path = (program.parent_path() / kPeerModule).string();
-  void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", unreadable).parent_path();
+  void* module = nullptr;
+  for (const auto& place : {folder, folder / ".." / "libexec" / "pinch"}) {
+    if (module == nullptr) module = ::dlopen((place / kPeerModule).c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   void* entry = module == nullptr ? nullptr : ::dlsym(module, kMakePeersSymbol);
   if (entry == nullptr) {
     list.absent.push_back(fmt::format("every peer: {}", ::dlerror()));

@@ -50,6 +50,10 @@ ordered_json times_json(const BenchReport& report, const BenchRow& row, Protocol
           {"bound", bound > 0 ? ordered_json(bound / summary.median) : ordered_json(nullptr)}};
 }
 
+std::string label(const BenchRow& row) {
+  return fmt::format("{}{}", row.name, row.is_default ? " (default)" : "");
+}
+
 std::string times_cell(const BenchReport& report, const BenchRow& row, Protocol protocol) {
   const Summary summary = summary_of(row, protocol);
   if (summary.count == 0) return fmt::format(" {:>10} {:>15} {:>8} {:>6} {:>6}", "-", "-", "-", "-", "-");
@@ -107,14 +111,16 @@ std::string to_table(const BenchReport& report) {
   std::string text = fmt::format("gemm  m {}  n {}  k {}  {} -> {}, {} thread{}; weights {}\n", problem.m, problem.n,
                                  problem.k, to_string(problem.format), to_string(problem.output), report.threads,
                                  report.threads == 1 ? "" : "s", report.weights_name);
-  text += fmt::format("{:<44}", "");
+  std::size_t width = 0;
+  for (const BenchRow& row : report.rows) width = std::max(width, label(row).size());
+  text += fmt::format("{:<{}}", "", width);
   for (const Protocol protocol : kProtocols) {
     text += fmt::format(" {:>10} {:>15} {:>8} {:>6} {:>6}", fmt::format("{} us", to_string(protocol)), "q1-q3",
                         "GFLOP/s", "GB/s", "bound");
   }
   text += fmt::format(" {:>9}  {}\n", "rel_l2", "numerics");
   for (const BenchRow& row : report.rows) {
-    text += fmt::format("{:<44}", row.name + (row.is_default ? " (default)" : ""));
+    text += fmt::format("{:<{}}", label(row), width);
     for (const Protocol protocol : kProtocols) text += times_cell(report, row, protocol);
     text += row.rel_l2 ? fmt::format(" {:>9.2e}", *row.rel_l2) : fmt::format(" {:>9}", "-");
     text += row.verdict == measure::Verdict::kOk ? fmt::format("  {}\n", row.numerics)

@@ -75,44 +75,53 @@ ordered_json provenance_json(const TuneReport& report) {
           {"cold_set_bytes", report.cold_set_bytes}};
 }
 
-std::string times_cell(const TuneReport& report, const Summary& summary) {
-  if (summary.count == 0) return fmt::format("{:>10} {:>15} {:>8}", "-", "-", "-");
-  return fmt::format("{:>10.1f} {:>15} {:>8.1f}", summary.median / 1e3,
-                     fmt::format("{:.1f}-{:.1f}", summary.q1 / 1e3, summary.q3 / 1e3),
-                     flops(report.problem) / summary.median);
+/// Medians of every protocol; the ranking one with its quartiles and rates.
+std::string times_cells(const TuneReport& report, const store::Point& point) {
+  const Protocol ranking = report.policy.protocols.front();
+  std::string text;
+  for (const Protocol protocol : report.policy.protocols) {
+    const Summary summary = summary_of(point, protocol);
+    const std::string median = summary.count > 0 ? fmt::format("{:.1f}", summary.median / 1e3) : "-";
+    text += fmt::format(" {:>9}", median);
+    if (protocol != ranking) continue;
+    const double bound = bound_ns(report.problem, report.roofline, protocol);
+    if (summary.count == 0) {
+      text += fmt::format(" {:>16} {:>8} {:>6} {:>6}", "-", "-", "-", "-");
+    } else {
+      text += fmt::format(" {:>16} {:>8.1f} {:>6.1f} {:>5.0f}%",
+                          fmt::format("{:.1f}-{:.1f}", summary.q1 / 1e3, summary.q3 / 1e3),
+                          flops(report.problem) / summary.median, least_bytes(report.problem) / summary.median,
+                          100 * bound / summary.median);
+    }
+  }
+  return text;
 }
 
-std::string row(const TuneReport& report, const store::Point& point) {
+std::string row(const TuneReport& report, const store::Point& point, std::size_t width) {
   const ladder::Conclusion& conclusion = report.result.conclusion;
   const std::string mark = fmt::format("{}{}", point.tactic == conclusion.best ? "best " : "",
                                        point.tactic == conclusion.default_tactic ? "default" : "");
-  std::string text = fmt::format("{:<12} {:>4} {:<42} {:>10}", mark, point.rank + 1, point.tactic,
+  std::string text = fmt::format("{:<12} {:>4} {:<{}} {:>9}", mark, point.rank + 1, point.tactic, width,
                                  point.unit == "ns" ? fmt::format("{:.1f}", point.predicted / 1e3) : "-");
-  for (const Protocol protocol : report.policy.protocols)
-    text += fmt::format(" {}", times_cell(report, summary_of(point, protocol)));
-  const Summary ranking = summary_of(point, report.policy.protocols.front());
-  const double bound = bound_ns(report.problem, report.roofline, report.policy.protocols.front());
-  if (ranking.count > 0 && bound > 0) {
-    text +=
-        fmt::format(" {:>7.1f} {:>6.0f}%", least_bytes(report.problem) / ranking.median, 100 * bound / ranking.median);
-  } else {
-    text += fmt::format(" {:>7} {:>7}", "-", "-");
-  }
+  text += times_cells(report, point);
   text += point.rel_l2 ? fmt::format(" {:>9.2e}", *point.rel_l2) : fmt::format(" {:>9}", "-");
   text += fmt::format("  {}{}{}\n", to_string(point.verdict), point.why.empty() ? "" : ": ", point.why);
   return text;
 }
 
-std::string heading(const TuneReport& report) {
+std::string heading(const TuneReport& report, std::size_t width) {
   const GemmProblem& problem = report.problem;
   std::string text =
       fmt::format("gemm  m {}  n {}  k {}  {} -> {}, {} thread{}\n", problem.m, problem.n, problem.k,
                   to_string(problem.format), to_string(problem.output), report.threads, report.threads == 1 ? "" : "s");
-  text += fmt::format("{:<12} {:>4} {:<42} {:>10}", "", "rank", "tactic", "model us");
+  text += fmt::format("{:<12} {:>4} {:<{}} {:>9}", "", "rank", "tactic", width, "model us");
   for (const Protocol protocol : report.policy.protocols) {
-    text += fmt::format(" {:>10} {:>15} {:>8}", fmt::format("{} us", to_string(protocol)), "q1-q3", "GFLOP/s");
+    text += fmt::format(" {:>9}", fmt::format("{} us", to_string(protocol)));
+    if (protocol == report.policy.protocols.front()) {
+      text += fmt::format(" {:>16} {:>8} {:>6} {:>6}", "q1-q3", "GFLOP/s", "GB/s", "bound");
+    }
   }
-  return text + fmt::format(" {:>7} {:>7} {:>9}  {}\n", "GB/s", "bound", "rel_l2", "verdict");
+  return text + fmt::format(" {:>9}  {}\n", "rel_l2", "verdict");
 }
 
 std::string conclusion_lines(const TuneReport& report) {
@@ -211,13 +220,15 @@ std::string to_table(const TuneReport& report) {
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](const store::Point* a, const store::Point* b) { return sort_key(a) < sort_key(b); });
-  std::string text = heading(report);
+  std::size_t width = 6;
+  for (const store::Point* point : order) width = std::max(width, point->tactic.size());
+  std::string text = heading(report, width);
   std::size_t hidden = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const bool is_default = order[i]->tactic == report.result.conclusion.default_tactic;
     const bool faulty = order[i]->verdict == Verdict::kWrong || order[i]->verdict == Verdict::kLaunchFailed;
     if (i < kRows || is_default || faulty) {
-      text += row(report, *order[i]);
+      text += row(report, *order[i], width);
     } else {
       ++hidden;
     }
