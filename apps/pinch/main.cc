@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   int status = kOk;
   add_bench(app, status);
   add_quantize(app, status);
+  add_sass(app, status);
   add_tactics(app, status);
   add_tune(app, status);
   add_version(app, status);

@@ -1,0 +1,243 @@
+// pinch sass: what bounds each loop of a GPU binary, with no GPU.
+#include <fmt/core.h>
+
+#include <fstream>
+#include <memory>
+#include <regex>
+#include <sstream>
+#include <vector>
+
+#include "apps/pinch/cli.h"
+#include "workbench/sass/diff.h"
+#include "workbench/sass/input.h"
+#include "workbench/sass/report_json.h"
+#include "workbench/sass/report_text.h"
+
+namespace pinch::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::string kernel, baseline;
+  std::vector<std::string> archs, roles, pairs;
+  sass::InputOptions input;
+  sass::AnalysisOptions analysis;
+  sass::GateThresholds thresholds;
+  bool listing = false, list_lints = false;
+  JsonOption json;
+};
+
+struct Analysed {
+  sass::Program program;
+  std::vector<sass::KernelReport> reports;
+};
+
+Result<std::regex> kernel_filter(const std::string& pattern) {
+  try {
+    return std::regex(pattern);
+  } catch (const std::regex_error& error) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--kernel '{}' is no regular expression: {}", pattern, error.what()), ""};
+  }
+}
+
+// Options that arrive as text: "consumer=8", "MUFU,F2FP", "90a".
+Result<void> prepare(Options& options) {
+  for (std::string& arch : options.archs) {
+    if (arch.rfind("sm_", 0) != 0) arch = "sm_" + arch;
+    PINCH_TRY(sass::Machine::of(arch));
+  }
+  if (!options.archs.empty()) {
+    options.input.archs = options.archs;
+    options.analysis.arch = options.archs.front();
+  }
+  for (const std::string& role : options.roles) {
+    const auto equals = role.find('=');
+    const int warps = equals == std::string::npos ? 0 : std::atoi(role.c_str() + equals + 1);
+    if (equals == 0 || warps < 1 || warps > 16) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          fmt::format("--role '{}': give NAME=WARPS with 1 to 16 warps of one sub-partition, as in consumer=2", role),
+          ""};
+    }
+    options.analysis.role_warps[role.substr(0, equals)] = warps;
+  }
+  if (!options.pairs.empty()) options.analysis.pairs.clear();
+  for (const std::string& pair : options.pairs) {
+    const auto comma = pair.find(',');
+    if (comma == std::string::npos || comma == 0 || comma + 1 == pair.size()) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          fmt::format("--pair '{}': give two units as A,B, mnemonics or pipes, as in MUFU,F2FP or tensor,alu", pair),
+          ""};
+    }
+    options.analysis.pairs.push_back({pair.substr(0, comma), pair.substr(comma + 1)});
+  }
+  return {};
+}
+
+Result<Analysed> analyse_file(const std::string& path, const Options& options) {
+  PINCH_ASSIGN(program, sass::read_program(path, options.input));
+  if (!options.kernel.empty()) {
+    PINCH_ASSIGN(wanted, kernel_filter(options.kernel));
+    std::erase_if(program.kernels, [&](const sass::Kernel& k) { return !std::regex_search(k.name, wanted); });
+    if (program.kernels.empty())
+      return Error{ErrorCode::kNotFound, fmt::format("no kernel matches --kernel '{}'", options.kernel), path};
+  }
+  PINCH_ASSIGN(reports, sass::analyse(program, options.analysis));
+  return Analysed{std::move(program), std::move(reports)};
+}
+
+int finish(const Options& options, const nlohmann::ordered_json& document, int status) {
+  const auto written = options.json.write(document);
+  return written ? status : report(written.error());
+}
+
+int show(Options& options) {
+  if (options.list_lints) {
+    for (const auto& kind : sass::lint_kinds()) fmt::print("{:<26} {}\n", kind.id, kind.about);
+    return kOk;
+  }
+  if (options.files.empty())
+    return report({ErrorCode::kInvalidArgument,
+                   "give a file: a cubin, a fatbin, an object or executable built by nvcc, .ptx, .cu, or SASS text",
+                   ""});
+  if (const auto ready = prepare(options); !ready) return report(ready.error());
+  nlohmann::ordered_json document;
+  for (const std::string& path : options.files) {
+    const auto analysed = analyse_file(path, options);
+    if (!analysed) return report(analysed.error());
+    auto part = sass::to_json(analysed->program, analysed->reports, options.analysis);
+    if (document.is_null()) {
+      document = std::move(part);
+    } else {
+      for (auto& kernel : part["kernels"]) document["kernels"].push_back(std::move(kernel));
+    }
+    if (options.json.on_stdout()) continue;
+    for (const sass::KernelReport& kernel : analysed->reports) {
+      fmt::print("{}\n",
+                 options.listing ? sass::listing(*kernel.kernel, kernel.flow) : sass::table(kernel, options.analysis));
+    }
+    if (analysed->program.mnemonics_from == "opcode map") {
+      fmt::print(stderr,
+                 "pinch: no nvdisasm found, names are from the opcode map and operands are not known; "
+                 "scripts/fetch_nvdisasm.sh installs one\n");
+    }
+  }
+  return finish(options, document, kOk);
+}
+
+int compare(Options& options) {
+  if (const auto ready = prepare(options); !ready) return report(ready.error());
+  const auto a = analyse_file(options.files[0], options);
+  if (!a) return report(a.error());
+  const auto b = analyse_file(options.files[1], options);
+  if (!b) return report(b.error());
+  const auto result = sass::diff(a->reports, b->reports);
+  if (result.kernels.empty()) {
+    return report(
+        {ErrorCode::kInvalidArgument,
+         fmt::format("no kernel of {} has a counterpart of the same arch in {}; compare two builds for one arch",
+                     options.files[0], options.files[1]),
+         ""});
+  }
+  if (!options.json.on_stdout()) fmt::print("{}", sass::to_text(result, options.analysis));
+  return finish(options, sass::to_json(result, options.analysis), kOk);
+}
+
+int hold(Options& options) {
+  if (const auto ready = prepare(options); !ready) return report(ready.error());
+  std::ifstream file(options.baseline);
+  if (!file)
+    return report({ErrorCode::kNotFound, "the baseline cannot be read; write it with: pinch sass FILE --json BASELINE",
+                   options.baseline});
+  const auto baseline = nlohmann::ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  nlohmann::ordered_json current{{"kernels", nlohmann::ordered_json::array()}};
+  for (const std::string& path : options.files) {
+    const auto analysed = analyse_file(path, options);
+    if (!analysed) return report(analysed.error());
+    for (const auto& kernel : analysed->reports) current["kernels"].push_back(sass::to_json(kernel, options.analysis));
+  }
+  auto result = sass::gate(baseline, current, options.thresholds);
+  if (!result) return report({result.error().code, result.error().text, options.baseline});
+  auto failures = nlohmann::ordered_json::array();
+  for (const sass::GateFailure& failure : result->failures) {
+    failures.push_back({{"name", failure.kernel}, {"arch", failure.arch}, {"what", failure.what}});
+    if (!options.json.on_stdout()) fmt::print("{} ({}): {}\n", failure.kernel, failure.arch, failure.what);
+  }
+  if (!options.json.on_stdout())
+    fmt::print("{} kernels compared, {} failures\n", result->compared, result->failures.size());
+  return finish(options, {{"compared", result->compared}, {"failures", failures}},
+                result->failures.empty() ? kOk : kFailed);
+}
+
+void add_common(CLI::App& command, Options& options) {
+  command
+      .add_option("--arch", options.archs,
+                  "Architectures to compile .cu and .ptx for, or of text that names none: 80, 90a, 100a, 103a")
+      ->delimiter(',');
+  command.add_option("--opt-level", options.input.opt_level, "ptxas -O for .cu and .ptx")->check(CLI::Range(0, 3));
+  command.add_option("--warps", options.analysis.warps, "Warps of one sub-partition, all in the same loop")
+      ->check(CLI::Range(1, 16));
+  command.add_option("--role", options.roles, "NAME=WARPS: warps of a role instead of --warps")
+      ->type_name("NAME=WARPS");
+  command.add_option("--pair", options.pairs, "Two units whose alternation is counted; default MUFU,F2FP")
+      ->type_name("A,B");
+  command.add_option("--kernel", options.kernel, "Only kernels whose name matches this regular expression")
+      ->type_name("REGEX");
+  command
+      .add_option("--disassembler", options.input.disassembler,
+                  "Path of nvdisasm; 'none' names opcodes by the built-in map")
+      ->type_name("PATH|none");
+  options.json.add_to(command);
+}
+
+}  // namespace
+
+void add_sass(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("sass", "Say what bounds each loop of a GPU binary, with no GPU");
+  auto options = std::make_shared<Options>();
+  command
+      ->add_option("file", options->files,
+                   "Cubin, fatbin, object or executable with device code, .ptx, .cu, or SASS text")
+      ->type_name("FILE");
+  command->add_flag("--listing", options->listing,
+                    "Print every instruction with its decoded control code instead of the table");
+  command->add_flag("--list-lints", options->list_lints, "Print the ids of all findings");
+  add_common(*command, *options);
+  command->require_subcommand(0, 1);
+  command->callback([command, options, &status] {
+    if (command->get_subcommands().empty()) status = show(*options);
+  });
+
+  auto* diff = command->add_subcommand("diff", "Compare two builds kernel by kernel");
+  auto diff_options = std::make_shared<Options>();
+  diff->add_option("files", diff_options->files, "The two builds")->expected(2)->required()->type_name("A B");
+  add_common(*diff, *diff_options);
+  diff->callback([diff_options, &status] { status = compare(*diff_options); });
+
+  auto* gate = command->add_subcommand("gate", "Exit 1 where a kernel is worse than a stored baseline");
+  auto gate_options = std::make_shared<Options>();
+  gate->add_option("files", gate_options->files, "The builds to judge, one or more, of any arch")
+      ->required()
+      ->type_name("FILE");
+  gate->add_option("--baseline", gate_options->baseline, "Document of an earlier `pinch sass FILE --json F`")
+      ->required()
+      ->type_name("F");
+  gate->add_option("--max-registers", gate_options->thresholds.registers, "Registers more that are allowed")
+      ->check(CLI::NonNegativeNumber);
+  gate->add_option("--max-cycles", gate_options->thresholds.cycles_percent,
+                   "Percent more bound or simulated cycles of a loop that are allowed; default 2")
+      ->check(CLI::NonNegativeNumber);
+  gate->add_option("--max-local", gate_options->thresholds.local_accesses,
+                   "Local loads and stores more that are allowed")
+      ->check(CLI::NonNegativeNumber);
+  gate->add_option("--max-lints", gate_options->thresholds.lints, "Findings more that are allowed")
+      ->check(CLI::NonNegativeNumber);
+  gate->add_flag("--allow-missing", gate_options->thresholds.allow_missing,
+                 "Pass kernels of the baseline that the files do not hold");
+  add_common(*gate, *gate_options);
+  gate->callback([gate_options, &status] { status = hold(*gate_options); });
+}
+
+}  // namespace pinch::cli

@@ -1,0 +1,156 @@
+// How close the bound and the simulator come to loops timed on a device. Prints the error on the half of the loops that
+// nothing was fitted to, Kendall's tau, and every bound above its measurement; exit code 1 where a target is missed.
+//
+//     sass_accuracy CUBIN CSV [--all]
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "workbench/sass/analysis.h"
+#include "workbench/sass/input.h"
+
+namespace {
+
+using namespace pinch::sass;
+
+constexpr int kSubPartitions = 4;
+constexpr double kMaxMeanError = 0.10, kMinTau = 0.8, kMaxBoundExcess = 0.02;
+
+struct Point {
+  std::string loop;
+  int warps = 0;  // of one sub-partition
+  double measured = 0, simulated = 0, greedy = 0, fair = 0, bound = 0;
+  bool held_out = false;
+  [[nodiscard]] double error() const { return simulated / measured - 1; }
+};
+
+// Every second loop by a hash of its name: a choice that no result can influence.
+bool held_out(const std::string& loop) {
+  std::uint32_t hash = 2166136261u;
+  for (const char c : loop) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return (hash >> 8 & 1) != 0;
+}
+
+// Cycles an iteration by loop and warps of the SM: the growth from few to many iterations.
+std::map<std::string, std::map<int, double>> read_measurements(const char* path) {
+  std::map<std::string, std::map<int, std::map<int, double>>> raw;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#' || line.rfind("loop,", 0) == 0) continue;
+    std::istringstream fields(line);
+    std::string loop, warps, iterations, median;
+    std::getline(fields, loop, ',');
+    std::getline(fields, warps, ',');
+    std::getline(fields, iterations, ',');
+    std::getline(fields, median, ',');
+    raw[loop][std::stoi(warps)][std::stoi(iterations)] = std::stod(median);
+  }
+  std::map<std::string, std::map<int, double>> slopes;
+  for (const auto& [loop, by_warps] : raw) {
+    for (const auto& [warps, runs] : by_warps) {
+      const auto& [few, few_cycles] = *runs.begin();
+      const auto& [many, many_cycles] = *runs.rbegin();
+      if (many > few) slopes[loop][warps] = (many_cycles - few_cycles) / (many - few);
+    }
+  }
+  return slopes;
+}
+
+double kendall_tau(const std::vector<Point>& points) {
+  double agree = 0, differ = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const double product = (points[i].measured - points[j].measured) * (points[i].simulated - points[j].simulated);
+      agree += product > 0;
+      differ += product < 0;
+    }
+  }
+  return (agree - differ) / std::max(1.0, agree + differ);
+}
+
+double mean_error(const std::vector<Point>& points, double Point::*predicted) {
+  double sum = 0;
+  for (const Point& p : points) sum += std::abs(p.*predicted / p.measured - 1);
+  return sum / std::max<double>(1, static_cast<double>(points.size()));
+}
+
+// The loop that is timed: the longest of the kernel.
+const LoopReport* timed_loop(const KernelReport& report) {
+  const LoopReport* longest = nullptr;
+  for (const LoopReport& loop : report.loops) {
+    if (longest == nullptr || loop.instructions > longest->instructions) longest = &loop;
+  }
+  return longest;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    fmt::print(stderr, "usage: sass_accuracy CUBIN CSV [--all]\n");
+    return 2;
+  }
+  const bool all = argc > 3 && std::string(argv[3]) == "--all";
+  InputOptions input;
+  input.disassembler = "none";  // the same result on every machine
+  const auto program = read_program(argv[1], input);
+  if (!program.ok()) {
+    fmt::print(stderr, "{}\n", program.error().message());
+    return 3;
+  }
+  const auto measured = read_measurements(argv[2]);
+  std::vector<Point> fit, test;
+  int above = 0, loops = 0;
+  double worst_excess = -1;
+  for (const auto& [name, by_warps] : measured) {
+    const auto kernel =
+        std::find_if(program->kernels.begin(), program->kernels.end(), [&](const Kernel& k) { return k.name == name; });
+    if (kernel == program->kernels.end()) continue;
+    ++loops;
+    for (const auto& [warps, cycles] : by_warps) {
+      if (warps % kSubPartitions != 0) continue;  // the model has all sub-partitions alike
+      AnalysisOptions options;
+      options.warps = warps / kSubPartitions;
+      const auto report = analyse_kernel(*kernel, nullptr, options);
+      const LoopReport* loop = report.ok() ? timed_loop(*report) : nullptr;
+      if (loop == nullptr) {
+        fmt::print(stderr, "{}: no loop found\n", name);
+        return 1;
+      }
+      Point point{name,
+                  options.warps,
+                  cycles,
+                  loop->simulated_cycles,
+                  loop->greedy_cycles,
+                  loop->fair_cycles,
+                  std::max(loop->bound_cycles * options.warps, loop->dependency_cycles),
+                  held_out(name)};
+      const double excess = point.bound / point.measured - 1;
+      worst_excess = std::max(worst_excess, excess);
+      above += excess > kMaxBoundExcess;
+      if (all || excess > kMaxBoundExcess) {
+        fmt::print("{:<24} W {:>2}  measured {:8.1f}  simulated {:8.1f} ({:+6.1f}%)  bound {:8.1f} by {}{}{}\n", name,
+                   point.warps, point.measured, point.simulated, 100 * point.error(), point.bound,
+                   name_of(loop->bound_by), point.held_out ? "  held out" : "",
+                   excess > kMaxBoundExcess ? "  ABOVE" : "");
+      }
+      (point.held_out ? test : fit).push_back(point);
+    }
+  }
+  fmt::print("policies on the loops to fit: greedy {:.2f}%, fair {:.2f}%\n", 100 * mean_error(fit, &Point::greedy),
+             100 * mean_error(fit, &Point::fair));
+  const double error = mean_error(test, &Point::simulated), tau = kendall_tau(test);
+  fmt::print("{} loops, {} points: {} to fit (mean error {:.1f}%), {} held out\n", loops, fit.size() + test.size(),
+             fit.size(), 100 * mean_error(fit, &Point::simulated), test.size());
+  fmt::print("held out: mean absolute error {:.2f}% (target <= {:.0f}%), Kendall tau {:.3f} (target >= {})\n",
+             100 * error, 100 * kMaxMeanError, tau, kMinTau);
+  fmt::print("bound: {} of {} points more than {:.0f}% above the measurement; worst {:+.2f}%\n", above,
+             fit.size() + test.size(), 100 * kMaxBoundExcess, 100 * worst_excess);
+  return error <= kMaxMeanError && tau >= kMinTau && above == 0 ? 0 : 1;
+}

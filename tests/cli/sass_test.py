@@ -1,0 +1,233 @@
+"""pinch sass: the JSON contract, both roads to mnemonics, diff, gate, and the refusal of bad files."""
+
+import json
+import os
+import pathlib
+import shutil
+
+from harness import CliTest, ENVIRONMENT, FAILED, OK
+
+DATA = pathlib.Path(__file__).parent.parent / "data" / "sass"
+ARCHS = ["80", "90a", "100a", "103a"]
+KERNEL_FIELDS = ["name", "arch", "registers", "frame_bytes", "instructions", "unknown_instructions", "local", "loops", "lints"]
+LOOP_FIELDS = ["begin", "end", "depth", "instructions", "pipes", "bound_cycles", "bound_by", "simulated_cycles", "transitions",
+               "lints"]
+MAP = ["--disassembler", "none"]  # the same names on every machine
+
+
+def nvdisasm():
+    """A disassembler that `pinch` would find, or None."""
+    built = pathlib.Path(os.environ["PINCH_BIN"]).parent.parent / "nvdisasm"
+    found = [str(path) for path in built.rglob("bin/nvdisasm")] if built.is_dir() else []
+    for folder in (os.environ.get("CUDA_HOME", "") + "/bin", "/usr/local/cuda/bin"):
+        if os.access(folder + "/nvdisasm", os.X_OK):
+            found.append(folder + "/nvdisasm")
+    return shutil.which("nvdisasm") or (found[0] if found else None)
+
+
+def cubin(arch):
+    return DATA / f"kernels.sm_{arch}.cubin"
+
+
+class SassCase(CliTest):
+    def kernels(self, *args):
+        return {kernel["name"]: kernel for kernel in self.json_of("sass", *args)["kernels"]}
+
+
+class ContractTest(SassCase):
+    def test_answers_the_contract_for_every_arch(self):
+        for arch in ARCHS:
+            kernels = self.kernels(cubin(arch), *MAP)
+            self.assertGreaterEqual(len(kernels), 11)
+            for kernel in kernels.values():
+                self.assertLessEqual(set(KERNEL_FIELDS), set(kernel))
+                self.assertEqual(kernel["arch"], "sm_" + arch)
+                self.assertEqual(kernel["unknown_instructions"], 0)
+                self.assertEqual(set(kernel["local"]), {"spill_loads", "spill_stores", "array_loads", "array_stores"})
+                for loop in kernel["loops"]:
+                    self.assertLessEqual(set(LOOP_FIELDS), set(loop))
+                    self.assertEqual(loop["bound_cycles"], max(loop["pipes"].values()))
+                    self.assertEqual(loop["pipes"][loop["bound_by"]], loop["bound_cycles"])
+                    self.assertEqual(list(loop["transitions"]), ["MUFU,F2FP"])
+                    for lint in loop["lints"]:
+                        self.assertLessEqual({"id", "offset", "message", "saves_cycles"}, set(lint))
+
+    def test_reports_the_softmax_loop(self):
+        kernel = self.kernels(cubin("90a"), *MAP)["softmax_loop"]
+        loop = kernel["loops"][0]
+        self.assertEqual((loop["begin"], loop["end"], loop["depth"], loop["instructions"]), (0x130, 0x2c0, 1, 25))
+        self.assertEqual((loop["bound_cycles"], loop["bound_by"]), (32, "xu"))
+        self.assertEqual(loop["transitions"], {"MUFU,F2FP": 1})
+        self.assertEqual(kernel["registers"], 20)
+
+    def test_scales_with_warps_and_roles(self):
+        one = self.kernels(cubin("90a"), *MAP)["hmma_loop"]["loops"][0]
+        four = self.kernels(cubin("90a"), *MAP, "--warps", "4")["hmma_loop"]["loops"][0]
+        self.assertEqual(four["warps_bound_cycles"], 4 * one["bound_cycles"])
+        self.assertGreaterEqual(four["simulated_cycles"], four["warps_bound_cycles"])
+        roles = self.kernels(cubin("90a"), *MAP, "--role", "consumer=2")["warp_roles"]["loops"]
+        self.assertEqual({loop["role"]: loop["warps"] for loop in roles}, {"consumer": 2, "producer": 1})
+
+    def test_prints_a_table_and_a_listing(self):
+        table = self.succeeds("sass", cubin("90a"), *MAP, "--kernel", "^wgmma_serial$").stdout
+        for words in ("bound 32 cycles by tensor", "wgmma-serialised", "slack"):
+            self.assertIn(words, table)
+        listing = self.succeeds("sass", DATA / "kernels.sm_90a.nvdisasm.txt", "--listing", "--kernel", "softmax_loop").stdout
+        self.assertIn("[B------:R-:W2:-:S", listing)
+        self.assertIn("// kernels.cu:24", listing)
+
+    def test_lists_its_findings(self):
+        self.assertIn("wgmma-serialised", self.succeeds("sass", "--list-lints").stdout)
+
+    def test_reads_text_of_each_kind(self):
+        for name in ("kernels.sm_90a.nvdisasm.txt", "kernels.sm_80.cuobjdump.txt", "kernels.sm_100a.nohex.txt"):
+            self.assertIn("softmax_loop", self.kernels(DATA / name))
+
+    def test_takes_several_archs_in_one_call(self):
+        document = self.json_of("sass", cubin("90a"), cubin("100a"), *MAP)
+        self.assertEqual({kernel["arch"] for kernel in document["kernels"]}, {"sm_90a", "sm_100a"})
+
+
+class RoadsTest(SassCase):
+    def test_agree_with_and_without_nvdisasm(self):
+        tool = nvdisasm()
+        if tool is None:
+            self.skipTest("no nvdisasm; scripts/fetch_nvdisasm.sh installs one")
+        for arch in ARCHS:
+            with_tool, without = self.kernels(cubin(arch), "--disassembler", tool), self.kernels(cubin(arch), *MAP)
+            self.assertEqual(list(with_tool), list(without))
+            for name, a in with_tool.items():
+                b = without[name]
+                for field in ("registers", "frame_bytes", "instructions", "local", "roles", "exits"):
+                    self.assertEqual(a[field], b[field], (arch, name, field))
+                self.assertEqual(len(a["loops"]), len(b["loops"]), (arch, name))
+                for x, y in zip(a["loops"], b["loops"]):
+                    for field in ("begin", "end", "depth", "mix", "pipes", "bound_cycles", "simulated_cycles", "transitions"):
+                        self.assertEqual(x[field], y[field], (arch, name, field))
+
+
+class CompileTest(SassCase):
+    def test_compiles_cuda_for_several_archs_and_reads_its_ptx(self):
+        if shutil.which("nvcc") is None and not os.access("/usr/local/cuda/bin/nvcc", os.X_OK):
+            self.skipTest("no nvcc")
+        source = self.folder / "scale.cu"
+        source.write_text("""
+extern "C" __global__ void scale(const float* in, float* out, int n, float c) {
+#pragma unroll 1
+  for (int i = 0; i < n; ++i) {
+    float e;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(in[i] * c));
+    out[i] = e * 0.3f;
+  }
+}
+""")
+        document = self.json_of("sass", source, *MAP, "--arch", "90a,100a")
+        self.assertEqual([kernel["arch"] for kernel in document["kernels"]], ["sm_90a", "sm_100a"])
+        for kernel in document["kernels"]:
+            self.assertIn("algebra-scale-after-exp2", [lint["id"] for lint in kernel["lints"]])
+
+    def test_reports_what_the_compiler_said(self):
+        if shutil.which("nvcc") is None and not os.access("/usr/local/cuda/bin/nvcc", os.X_OK):
+            self.skipTest("no nvcc")
+        source = self.folder / "bad.cu"
+        source.write_text("this is no C++\n")
+        self.refuses("sass", source, says=["failed", "bad.cu"])
+
+
+class DiffTest(SassCase):
+    def test_calls_equal_files_the_same(self):
+        document = self.json_of("sass", "diff", cubin("90a"), cubin("90a"), *MAP)
+        self.assertEqual({kernel["verdict"] for kernel in document["kernels"]}, {"same"})
+        self.assertEqual(document["only_a"], [])
+
+    def test_sees_registers_and_code(self):
+        changed = self.folder / "changed.txt"
+        text = (DATA / "kernels.sm_90a.nvdisasm.txt").read_text()
+        self.assertEqual(text.count("HFMA2.BF16_V2 R5, R7"), 1, "the line that is planted")
+        changed.write_text(text.replace("HFMA2.BF16_V2 R5, R7", "FFMA R5, R7"))
+        document = self.json_of("sass", "diff", DATA / "kernels.sm_90a.nvdisasm.txt", changed)
+        verdicts = {kernel["name"]: kernel["verdict"] for kernel in document["kernels"]}
+        self.assertEqual(verdicts.pop("dequant_loop"), "code")
+        self.assertEqual(set(verdicts.values()), {"same"})
+        loop = next(kernel for kernel in document["kernels"] if kernel["name"] == "dequant_loop")["loops"][0]
+        self.assertEqual(loop["mix"], {"FFMA": [0, 1], "HFMA2": [4, 3]})
+
+    def test_refuses_builds_for_different_archs(self):
+        self.refuses("sass", "diff", cubin("90a"), cubin("100a"), *MAP, says="same arch")
+
+
+class GateTest(SassCase):
+    def setUp(self):
+        super().setUp()
+        self.baseline = self.folder / "baseline.json"
+        self.succeeds("sass", cubin("90a"), cubin("100a"), *MAP, "--json", self.baseline)
+
+    def gate(self, *args, code):
+        run = self.run_pinch("sass", "gate", "--baseline", self.baseline, *args, *MAP)
+        self.assertEqual(run.code, code, run)
+        return run.stdout
+
+    def plant(self, kernel, change):
+        document = json.loads(self.baseline.read_text())
+        for entry in document["kernels"]:
+            if entry["name"] == kernel and entry["arch"] == "sm_90a":
+                change(entry)
+        self.baseline.write_text(json.dumps(document))
+
+    def test_passes_what_has_not_changed(self):
+        self.assertIn("28 kernels compared, 0 failures", self.gate(cubin("90a"), cubin("100a"), code=OK))
+
+    def test_fails_on_each_kind_of_regression(self):
+        self.plant("softmax_loop", lambda k: k.update(registers=k["registers"] - 1))
+        self.plant("hmma_loop", lambda k: k["loops"][0].update(bound_cycles=20))
+        self.plant("poly_rolled", lambda k: k["loops"][0].update(simulated_cycles=1))
+        self.plant("forced_spill", lambda k: k["local"].update(spill_loads=0))
+        self.plant("hmma_loop", lambda k: k["loops"][0].update(lints=[]))
+        printed = self.gate(cubin("90a"), cubin("100a"), code=FAILED)
+        for words in ("softmax_loop (sm_90a): 20 registers, baseline 19", "bound 24 cycles, baseline 20, +20.0%", "poly_rolled (sm_90a): loop 0x",
+                      "forced_spill (sm_90a): 182 local accesses, baseline 88", "hmma_loop (sm_90a): 1 findings, baseline 0", "5 failures"):
+            self.assertIn(words, printed)
+
+    def test_allows_what_the_thresholds_allow(self):
+        self.plant("softmax_loop", lambda k: k.update(registers=k["registers"] - 2))
+        self.gate(cubin("90a"), cubin("100a"), "--max-registers", "1", code=FAILED)
+        self.gate(cubin("90a"), cubin("100a"), "--max-registers", "2", code=OK)
+
+    def test_fails_where_an_arch_is_missing(self):
+        self.assertIn("sm_100a", self.gate(cubin("90a"), code=FAILED))
+        self.gate(cubin("90a"), "--allow-missing", code=OK)
+
+    def test_refuses_a_baseline_that_is_none(self):
+        self.baseline.write_text("{}")
+        self.refuses("sass", "gate", "--baseline", self.baseline, cubin("90a"), *MAP, says=["baseline.json", "kernels"])
+        self.refuses("sass", "gate", "--baseline", self.folder / "none", cubin("90a"), *MAP, says="cannot be read")
+
+
+class RefusalTest(SassCase):
+    def bad(self, content, says):
+        path = self.folder / "bad.cubin"
+        path.write_bytes(content)
+        self.refuses("sass", path, *MAP, says=["bad.cubin", *says])
+
+    def test_names_file_and_offset(self):
+        whole = cubin("90a").read_bytes()
+        self.bad(b"", ["offset 0x0", "empty"])
+        self.bad(bytes(range(256)) * 64, ["offset 0x0", "neither"])
+        self.bad(whole[:40], ["offset 0x28"])
+        self.bad(whole[: len(whole) // 2], ["offset 0x", "outside the file"])
+        table = int.from_bytes(whole[40:48], "little")
+        absurd = bytearray(whole)
+        absurd[table + 64 + 32 : table + 64 + 40] = (1 << 60).to_bytes(8, "little")
+        self.bad(bytes(absurd), ["offset 0x", "claims 1152921504606846976 bytes"])
+
+    def test_tells_a_host_binary_without_device_code(self):
+        self.refuses("sass", "/bin/true", says=["no device code", "/bin/true"])
+
+    def test_refuses_what_it_does_not_know(self):
+        self.refuses("sass", self.folder / "none", says="none")
+        self.refuses("sass", cubin("90a"), "--arch", "70", says=["sm_70", "sm_90a"], code=ENVIRONMENT)
+        self.refuses("sass", cubin("90a"), "--role", "consumer", says="NAME=WARPS")
+        self.refuses("sass", cubin("90a"), "--pair", "MUFU", says="A,B")
+        self.refuses("sass", cubin("90a"), *MAP, "--kernel", "nothing_like_it", says="no kernel matches")
+        self.refuses("sass", cubin("90a"), "--kernel", "(", says="regular expression")
+        self.refuses("sass", says="give a file")

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Builds the cubins and disassembly texts of this folder from kernels.cu with nvcc, ptxas and nvdisasm of CUDA 13.0 on PATH.
+set -euo pipefail
+cd "$(dirname "$0")"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+for arch in 80 90a 100a 103a; do
+  nvcc -ptx -lineinfo -O3 -arch=compute_$arch -o "$work/$arch.ptx" kernels.cu
+  sed -i -E 's#^(\t\.file\t[0-9]+) ".*/([^/]+)"#\1 "\2"#' "$work/$arch.ptx"  # names of this machine's folders stay out
+  ptxas -lineinfo -O3 -arch=sm_$arch -o kernels.sm_$arch.cubin "$work/$arch.ptx"
+done
+nvdisasm -c -hex -gi kernels.sm_90a.cubin | sed 's/\r$//' >kernels.sm_90a.nvdisasm.txt
+nvdisasm -c kernels.sm_100a.cubin >kernels.sm_100a.nohex.txt
+cuobjdump --dump-sass kernels.sm_80.cubin >kernels.sm_80.cuobjdump.txt

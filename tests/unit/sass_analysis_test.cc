@@ -1,0 +1,237 @@
+// Counts, bounds and simulation: kernels counted by hand, loops made for one rule each, and the machine models.
+#include <gmock/gmock.h>
+
+#include <fmt/core.h>
+
+#include "tests/unit/sass_support.h"
+
+namespace pinch::sass {
+namespace {
+
+using test::from_text;
+using test::kernel_of;
+using test::program_of;
+using test::report_of;
+using testing::HasSubstr;
+
+double pipe(const LoopReport& loop, Pipe p) {
+  return loop.pipes[static_cast<std::size_t>(p)];
+}
+
+struct Counted {
+  const char *file, *kernel;
+  std::map<std::string, int> mix;  // counted by hand in the text of nvdisasm
+  double bound;
+  Pipe bound_by;
+};
+
+TEST(SassCounts, AgreeWithThoseMadeByHand) {
+  const Counted counted[] = {
+      {"kernels.sm_80.cubin",
+       "softmax_loop",
+       {{"MUFU", 4}, {"F2FP", 2}, {"FFMA", 4}, {"FADD", 4}, {"LDG", 1}, {"STG", 1}},
+       32,
+       Pipe::kXu},
+      {"kernels.sm_90a.cubin",
+       "softmax_loop",
+       {{"MUFU", 4}, {"F2FP", 2}, {"FFMA", 4}, {"FADD", 4}, {"LDG", 1}, {"STG", 1}},
+       32,
+       Pipe::kXu},
+      {"kernels.sm_100a.cubin",
+       "softmax_loop",
+       {{"MUFU", 4}, {"F2FP", 2}, {"FFMA", 4}, {"FADD", 4}, {"LDG", 1}, {"STG", 1}},
+       32,
+       Pipe::kXu},
+      {"kernels.sm_80.cubin",
+       "dequant_loop",
+       {{"PRMT", 5}, {"LOP3", 4}, {"HFMA2", 4}, {"SHF", 4}, {"LDG", 1}, {"STG", 1}},
+       0,
+       Pipe::kIssue},
+      {"kernels.sm_90a.cubin",
+       "dequant_loop",
+       {{"PRMT", 4}, {"LOP3", 4}, {"HFMA2", 4}, {"SHF", 4}, {"LDG", 1}, {"STG", 1}},
+       36,
+       Pipe::kAlu},
+      {"kernels.sm_103a.cubin",
+       "dequant_loop",
+       {{"PRMT", 4}, {"LOP3", 4}, {"HFMA2", 4}, {"SHF", 4}, {"LDG", 1}, {"STG", 1}},
+       0,
+       Pipe::kIssue},
+      {"kernels.sm_80.cubin", "hmma_loop", {{"HMMA", 4}, {"BRA", 1}}, 32, Pipe::kTensor},
+      {"kernels.sm_90a.cubin", "hmma_loop", {{"HMMA", 4}, {"BRA", 1}}, 24, Pipe::kTensor},
+      {"kernels.sm_100a.cubin", "hmma_loop", {{"HMMA", 4}, {"BRA", 1}}, 32, Pipe::kTensor},
+      {"kernels.sm_103a.cubin", "hmma_loop", {{"HMMA", 4}, {"BRA", 1}}, 32, Pipe::kTensor},
+      {"kernels.sm_90a.cubin", "wgmma_loop", {{"HGMMA", 4}, {"WARPGROUP", 2}}, 32, Pipe::kTensor},
+      {"kernels.sm_90a.cubin", "wgmma_serial", {{"HGMMA", 4}, {"WARPGROUP", 8}}, 32, Pipe::kTensor},
+      {"kernels.sm_90a.cubin", "poly_rolled", {{"FFMA", 2}, {"LDG", 1}, {"STG", 1}}, 16, Pipe::kAlu},
+      {"kernels.sm_90a.cubin", "exp_denormal", {{"MUFU", 1}, {"FSETP", 1}, {"FMUL", 2}}, 18, Pipe::kAlu},
+  };
+  for (const Counted& c : counted) {
+    const Program program = program_of(c.file);
+    const KernelReport report = report_of(program, c.kernel);
+    ASSERT_EQ(report.loops.size(), 1u) << c.file << " " << c.kernel;
+    const LoopReport& loop = report.loops[0];
+    for (const auto& [name, count] : c.mix)
+      EXPECT_EQ(loop.mix.at(name), count) << c.file << " " << c.kernel << " " << name;
+    if (c.bound == 0) continue;
+    EXPECT_EQ(loop.bound_cycles, c.bound) << c.file << " " << c.kernel;
+    EXPECT_EQ(loop.bound_by, c.bound_by) << c.file << " " << c.kernel << " by " << name_of(loop.bound_by);
+  }
+}
+
+TEST(SassCounts, HalveTheExponentialOnSm103) {
+  const Program program = program_of("kernels.sm_103a.cubin");
+  const KernelReport report = report_of(program, "softmax_loop");
+  EXPECT_EQ(pipe(report.loops.at(0), Pipe::kXu), 16);
+}
+
+TEST(SassCounts, UnrolledCodeHoldsSixteenTimesTheLoop) {
+  const Program program = program_of("kernels.sm_90a.cubin");
+  int ffma = 0;
+  for (const Instruction& i : kernel_of(program, "poly_unrolled").instructions) ffma += i.is("FFMA");
+  EXPECT_EQ(ffma, 16 * report_of(program, "poly_rolled").loops.at(0).mix.at("FFMA"));
+}
+
+TEST(SassInterleaving, CountsRunsOfTwoUnits) {
+  const Program program = program_of("kernels.sm_90a.cubin");
+  AnalysisOptions options;
+  options.pairs = {{"MUFU", "F2FP"}, {"MUFU.EX2", "FADD"}, {"xu", "tensor"}};
+  const LoopReport loop = report_of(program, "softmax_loop", options).loops.at(0);
+  EXPECT_EQ(loop.interleavings[0].first_count, 4);
+  EXPECT_EQ(loop.interleavings[0].second_count, 2);
+  EXPECT_EQ(loop.interleavings[0].transitions, 1);
+  EXPECT_EQ(loop.interleavings[0].longest_run, 4);
+  EXPECT_EQ(loop.interleavings[2].second_count, 0);
+  EXPECT_EQ(loop.interleavings[2].transitions, 0);
+}
+
+TEST(SassLocalMemory, TellsSpillsFromArrays) {
+  for (const char* file :
+       {"kernels.sm_80.cubin", "kernels.sm_90a.cubin", "kernels.sm_100a.cubin", "kernels.sm_90a.nvdisasm.txt"}) {
+    const Program program = program_of(file);
+    const LocalMemory spill = report_of(program, "forced_spill").local,
+                      array = report_of(program, "dynamic_array").local;
+    EXPECT_GT(spill.spill_loads, 40) << file;
+    EXPECT_GT(spill.spill_stores, 40) << file;
+    EXPECT_EQ(spill.array_loads + spill.array_stores, 0) << file;
+    EXPECT_EQ(array.spill_loads + array.spill_stores, 0) << file;
+    EXPECT_EQ(array.array_loads, 9) << file;  // eight of 16 bytes and the indexed one
+    EXPECT_EQ(array.array_stores, 9) << file;
+    EXPECT_EQ(report_of(program, "softmax_loop").local.accesses.size(), 0u);
+  }
+}
+
+// One loop: `body` lines of "control|text", then a branch back.
+struct Line {
+  Control control;
+  std::string text;
+};
+
+Program loop_of(const std::vector<Line>& body) {
+  std::string text = "\t.target\tsm_90a\n\t.section\t.text.loop,\"ax\"\n.L_x_0:\n";
+  int offset = 0;
+  const auto add = [&](const Control& c, const std::string& line) {
+    const std::uint64_t field = c.stall | std::uint64_t{c.keeps_warp} << 4 | std::uint64_t{c.write_barrier} << 5 |
+                                std::uint64_t{c.read_barrier} << 8 | std::uint64_t{c.wait_mask} << 11;
+    text += fmt::format("        /*{:04x}*/   {} ;   /* 0x{:016x} */\n     /* 0x{:016x} */\n", offset, line, 0,
+                        field << 41);
+    offset += 16;
+  };
+  for (const Line& line : body) add(line.control, line.text);
+  add({.stall = 1, .keeps_warp = true}, "@P0 BRA `(.L_x_0)");
+  return from_text(text);
+}
+
+constexpr Control kNext{.stall = 1, .keeps_warp = true};
+
+TEST(SassSimulator, IssuesOneInstructionACycle) {
+  const Program program = loop_of(std::vector<Line>(31, {kNext, "FFMA R0, R1, R2, R3"}));
+  AnalysisOptions options;
+  options.warps = 8;
+  const LoopReport loop = report_of(program, "loop", options).loops.at(0);
+  EXPECT_EQ(loop.bound_cycles, 32);
+  EXPECT_EQ(loop.bound_by, Pipe::kIssue);
+  EXPECT_NEAR(loop.simulated_cycles, 8 * 32, 2);
+  EXPECT_NEAR(loop.fair_cycles, 8 * 32, 2);
+}
+
+TEST(SassSimulator, WaitsForStallCounts) {
+  const Control four{.stall = 4, .keeps_warp = false};
+  const Program program = loop_of(std::vector<Line>(10, {four, "FFMA R0, R0, R2, R3"}));
+  const LoopReport one = report_of(program, "loop").loops.at(0);
+  EXPECT_NEAR(one.simulated_cycles, 10 * 4 + 1 + 4, 0.5);  // the branch, and what a taken branch costs
+  EXPECT_EQ(one.dependency_cycles, 40);
+  AnalysisOptions options;
+  options.warps = 4;
+  EXPECT_NEAR(report_of(program, "loop", options).loops.at(0).simulated_cycles, 10 * 4 + 5,
+              3);  // four warps fill the stalls
+}
+
+TEST(SassSimulator, WaitsForScoreboards) {
+  // Each MUFU (17 cycles) sets scoreboard 2, and the FADD behind it waits.
+  const std::vector<Line> pair = {{{.stall = 1, .keeps_warp = true, .write_barrier = 2}, "MUFU.EX2 R0, R1"},
+                                  {{.stall = 4, .wait_mask = 1 << 2}, "FADD R1, R0, R2"}};
+  const LoopReport loop = report_of(loop_of(pair), "loop").loops.at(0);
+  EXPECT_NEAR(loop.simulated_cycles, 17 + 4 + 1 + 4, 0.5);
+  EXPECT_EQ(loop.dependency_cycles, 17 + 4);
+}
+
+TEST(SassSimulator, KeepsABusyPipeBusy) {
+  const Program program = loop_of(std::vector<Line>(16, {kNext, "LOP3.LUT R0, R1, R2, R3, 0x6a, !PT"}));
+  AnalysisOptions options;
+  options.warps = 4;
+  const LoopReport loop = report_of(program, "loop", options).loops.at(0);
+  EXPECT_EQ(loop.bound_by, Pipe::kAlu);
+  EXPECT_NEAR(loop.simulated_cycles, 4 * 32, 8);
+  EXPECT_GE(loop.simulated_cycles, 4 * loop.bound_cycles - 1);
+}
+
+TEST(SassDependency, FollowsRegistersRoundTheLoop) {
+  // R0 -> R4 -> R0 through two instructions of 4 cycles; R8 stands alone.
+  const Program program =
+      loop_of({{kNext, "FFMA R4, R0, R2, R3"}, {kNext, "FADD R0, R4, R2"}, {kNext, "FADD R8, R2, R3"}});
+  EXPECT_EQ(report_of(program, "loop").loops.at(0).dependency_cycles, 8);
+  const Program free = loop_of({{kNext, "FFMA R4, R1, R2, R3"}, {kNext, "FADD R0, R4, R2"}});
+  EXPECT_EQ(report_of(free, "loop").loops.at(0).dependency_cycles, 0);
+}
+
+TEST(SassMachine, ModelsNameASourceForEveryNumber) {
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a", "sm_103a", "sm_90"})
+    EXPECT_TRUE(Machine::of(arch).ok()) << arch;
+  const auto unknown = Machine::of("sm_70");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_THAT(unknown.error().message(), HasSubstr("sm_80 sm_90a sm_100a sm_103a"));
+  const auto parse = [](const std::string& row) {
+    return Machine::parse(
+        R"({"schema":"pinch-gpu-rates/1","name":"x","sources":{"s":{"measured":true}},"scheduler":{"policy":{"value":"greedy"},"taken_branch":{"value":1,"unit":"cycles","from":"s"},)"
+        R"("drain":{"value":1,"unit":"cycles","from":"s"},"queue":{"value":0,"unit":"cycles","from":"s"}},"instructions":[)" +
+            row + "]}",
+        "planted");
+  };
+  EXPECT_TRUE(parse(R"({"match":"FFMA","uses":{"fma":1},"from":"s"})").ok());
+  EXPECT_FALSE(parse(R"({"match":"FFMA","uses":{"fma":1},"from":"nowhere"})").ok());
+  EXPECT_FALSE(parse(R"({"match":"FFMA","uses":{"fma":1}})").ok());
+  EXPECT_FALSE(parse(R"({"match":"FFMA","uses":{"fma":-1},"from":"s"})").ok());
+  const auto pipe_typo = parse(R"({"match":"FFMA","uses":{"fam":1},"from":"s"})");
+  ASSERT_FALSE(pipe_typo.ok());
+  EXPECT_THAT(pipe_typo.error().message(), HasSubstr("unknown pipe 'fam'"));
+  EXPECT_FALSE(parse(R"({"match":"FFMA","uses":{},"from":"s"},{"match":"FFMA","uses":{},"from":"s"})").ok());
+}
+
+TEST(SassMachine, MatchesWholeModifiersAndScalesByWidth) {
+  const auto machine = Machine::of("sm_90a").value();
+  const auto cost = [&](const char* mnemonic) {
+    Instruction instruction;
+    instruction.mnemonic = mnemonic;
+    return machine->cost(instruction);
+  };
+  EXPECT_EQ(cost("LDS").uses[static_cast<int>(Pipe::kLsu)], 4);
+  EXPECT_EQ(cost("LDS.U.128").uses[static_cast<int>(Pipe::kLsu)], 16);
+  EXPECT_EQ(cost("HGMMA.64x256x16.F32.BF16").uses[static_cast<int>(Pipe::kTensor)], 128);
+  EXPECT_EQ(cost("HGMMA.64x8x16.F32").uses[static_cast<int>(Pipe::kTensor)], 4);
+  EXPECT_FALSE(cost("FFMAX").listed);
+  EXPECT_EQ(cost("FFMAX").uses[0], 1);
+}
+
+}  // namespace
+}  // namespace pinch::sass

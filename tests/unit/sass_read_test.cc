@@ -1,0 +1,221 @@
+// Reading: control words, cubins, fatbins and disassembly text, and the refusal of what is cut or planted.
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "tests/unit/sass_support.h"
+#include "workbench/sass/elf_reader.h"
+#include "workbench/sass/fatbin.h"
+
+namespace pinch::sass {
+namespace {
+
+using test::data_path;
+using test::from_text;
+using test::kernel_of;
+using test::program_of;
+using test::read_all;
+using testing::HasSubstr;
+
+Result<Program> read_bytes(const std::string& bytes) {
+  return read_program_bytes(std::make_shared<const std::string>(bytes), "planted", {});
+}
+
+TEST(SassControl, DecodesEveryFieldOfAWord) {
+  // LDG.E.128 of the softmax loop on sm_90a: 0x000ea8000c1e9d00 by hand, bits 41 and up: 0 000000 111 101 0 0100.
+  const Control load = decode_control(0x000ea8000c1e9d00);
+  EXPECT_EQ(
+      load,
+      (Control{.stall = 4, .keeps_warp = true, .write_barrier = 2, .read_barrier = 7, .wait_mask = 0, .reuse = 0}));
+  EXPECT_EQ(to_string(load), "[B------:R-:W2:-:S04]");
+  const Control drain = decode_control(0x000fc00000000000);
+  EXPECT_EQ(to_string(drain), "[B------:R-:W-:Y:S00]");
+  const Control all = decode_control(~0ull);
+  EXPECT_EQ(to_string(all), "[B012345:R-:W-:-:S15]");
+  EXPECT_EQ(all.reuse, 15);
+}
+
+TEST(SassCubin, ReadsResourcesOfEveryArch) {
+  struct Expected {
+    const char *file, *arch;
+    int kernels, spill_registers, spill_frame;
+  };
+  for (const Expected& e :
+       {Expected{"kernels.sm_80.cubin", "sm_80", 11, 32, 184}, Expected{"kernels.sm_90a.cubin", "sm_90a", 15, 32, 184},
+        Expected{"kernels.sm_100a.cubin", "sm_100a", 13, 32, 200},
+        Expected{"kernels.sm_103a.cubin", "sm_103a", 13, 32, 200}}) {
+    const Program program = program_of(e.file);
+    EXPECT_EQ(program.kernels.size(), e.kernels) << e.file;
+    const Kernel& spill = kernel_of(program, "forced_spill");
+    EXPECT_EQ(spill.arch, e.arch);
+    EXPECT_EQ(spill.registers, e.spill_registers);
+    EXPECT_EQ(spill.frame_bytes, e.spill_frame) << e.file;
+    EXPECT_EQ(spill.shared_bytes, 0);
+    EXPECT_EQ(kernel_of(program, "dynamic_array").frame_bytes, 128) << e.file;
+    EXPECT_EQ(spill.unknown_instructions(), 0);
+    EXPECT_TRUE(spill.is_entry);
+    EXPECT_FALSE(spill.exits.empty());
+    for (const std::uint32_t exit : spill.exits)
+      EXPECT_TRUE(spill.instructions.at(exit / kInstructionBytes).is("EXIT"));
+  }
+}
+
+TEST(SassText, AgreesWithTheCubinInWordsAndBranches) {
+  for (const auto& [text_name, cubin_name] : {std::pair("kernels.sm_90a.nvdisasm.txt", "kernels.sm_90a.cubin"),
+                                              std::pair("kernels.sm_80.cuobjdump.txt", "kernels.sm_80.cubin")}) {
+    const Program text = program_of(text_name), cubin = program_of(cubin_name);
+    ASSERT_EQ(text.kernels.size(), cubin.kernels.size());
+    for (const Kernel& a : text.kernels) {
+      const Kernel& b = kernel_of(cubin, a.name);
+      EXPECT_EQ(a.arch.substr(0, 5), b.arch.substr(0, 5));
+      ASSERT_EQ(a.instructions.size(), b.instructions.size()) << a.name;
+      for (std::size_t i = 0; i < a.instructions.size(); ++i) {
+        const Instruction &x = a.instructions[i], &y = b.instructions[i];
+        EXPECT_EQ(x.low, y.low);
+        EXPECT_EQ(x.high, y.high);
+        EXPECT_EQ(x.control, y.control);
+        EXPECT_EQ(x.base(), y.base()) << a.name << " " << x.mnemonic;
+        EXPECT_EQ(x.conditional, y.conditional) << a.name << " " << x.mnemonic << " " << x.operands;
+        if (!x.is("CALL") && !x.is("BSSY")) {
+          EXPECT_EQ(x.target, y.target) << a.name << " 0x" << std::hex << x.offset;
+        }
+      }
+    }
+  }
+}
+
+TEST(SassText, NamesSourceLines) {
+  const Program program = program_of("kernels.sm_90a.nvdisasm.txt");
+  const Kernel& kernel = kernel_of(program, "softmax_loop");
+  EXPECT_THAT(kernel.files, testing::ElementsAre("kernels.cu"));
+  for (const Instruction& i : kernel.instructions) {
+    if (i.is("MUFU")) {
+      EXPECT_EQ(i.line, 24u);  // the ex2 of kernels.cu
+    }
+  }
+}
+
+TEST(SassText, ReadsTextWithoutWords) {
+  const Program program = program_of("kernels.sm_100a.nohex.txt");
+  const Kernel& kernel = kernel_of(program, "softmax_loop");
+  EXPECT_EQ(kernel.arch, "sm_100a");
+  EXPECT_FALSE(kernel.has_words());
+  EXPECT_EQ(analyse_flow(kernel).loops.size(), 1u);
+}
+
+TEST(SassText, ReadsCarriageReturnsLikeNone) {
+  const std::string text = *read_all(data_path("kernels.sm_80.cuobjdump.txt"));
+  std::string dos;
+  for (const char c : text) {
+    if (c == '\n') dos += '\r';
+    dos += c;
+  }
+  const Program a = from_text(text), b = from_text(dos);
+  ASSERT_EQ(a.kernels.size(), b.kernels.size());
+  for (std::size_t k = 0; k < a.kernels.size(); ++k) {
+    EXPECT_EQ(a.kernels[k].name, b.kernels[k].name);
+    ASSERT_EQ(a.kernels[k].instructions.size(), b.kernels[k].instructions.size());
+    for (std::size_t i = 0; i < a.kernels[k].instructions.size(); ++i) {
+      EXPECT_EQ(a.kernels[k].instructions[i].operands, b.kernels[k].instructions[i].operands);
+      EXPECT_EQ(a.kernels[k].instructions[i].high, b.kernels[k].instructions[i].high);
+    }
+  }
+}
+
+TEST(SassText, AcceptsOffsetsAbove64KiBAndAnnotations) {
+  const Program program = from_text(
+      "\t.target\tsm_120\n\t.section\t.text.far,\"ax\",@progbits\n.L_x_0:\n"
+      "        /*fff0*/                   FADD R1, R2, R3 &req={0} ?WAIT2_END_GROUP ;   /* 0x0000000302017221 */\n"
+      "                                                                                  /* 0x001fca0000000000 */\n"
+      "        /*10000*/                  MUFU.EX2 R4, R1 &wr=0x1 ;                      /* 0x0000000100047308 */\n"
+      "                                                                                  /* 0x000e240000000800 */\n"
+      "        /*10010*/             @P0 BRA `(.L_x_0) ;                                 /* 0xfffffffc00f08947 */\n"
+      "                                                                                  /* 0x000fea000383ffff */\n");
+  const Kernel& kernel = kernel_of(program, "far");
+  ASSERT_EQ(kernel.instructions.size(), 3u);
+  EXPECT_EQ(kernel.instructions[0].operands, "R1, R2, R3");
+  EXPECT_EQ(kernel.instructions[1].operands, "R4, R1");
+  EXPECT_EQ(kernel.instructions[1].offset, 0x10000u);
+  EXPECT_EQ(kernel.instructions[2].target, 0);
+  EXPECT_EQ(kernel.instructions[0].control.wait_mask, 1);
+}
+
+TEST(SassText, RefusesWhatIsCutNamingTheLine) {
+  const std::string head = "\t.section\t.text.k,\"ax\"\n";
+  const auto cut = read_bytes(head + "        /*0000*/   FADD R1, R2, R3 ;   /* 0x0000000302017221 */\n");
+  ASSERT_FALSE(cut.ok());
+  EXPECT_THAT(cut.error().message(), HasSubstr("planted:2: the second half"));
+  const auto nowhere = read_bytes(head + "        /*0000*/   BRA `(.L_x_9) ;\n");
+  ASSERT_FALSE(nowhere.ok());
+  EXPECT_THAT(nowhere.error().message(), HasSubstr(".L_x_9, where no instruction is"));
+  const auto falls = read_bytes(head + "        /*0010*/   NOP ;\n        /*0000*/   NOP ;\n");
+  ASSERT_FALSE(falls.ok());
+  EXPECT_THAT(falls.error().message(), HasSubstr("offset 0x0 does not follow 0x10"));
+}
+
+TEST(SassRefusals, NameFileAndOffset) {
+  const auto empty = read_bytes("");
+  ASSERT_FALSE(empty.ok());
+  EXPECT_THAT(empty.error().message(), HasSubstr("planted, offset 0x0: the file is empty"));
+  const auto noise = read_bytes(std::string(4096, '\x5a'));
+  ASSERT_FALSE(noise.ok());
+  EXPECT_EQ(noise.error().code, ErrorCode::kCorrupt);
+  EXPECT_THAT(noise.error().message(), HasSubstr("neither an ELF"));
+}
+
+TEST(SassCubin, RefusesEveryTruncation) {
+  const std::string whole = *read_all(data_path("kernels.sm_90a.cubin"));
+  for (std::size_t size = 1; size < whole.size(); size += 97) {
+    const auto read = read_bytes(whole.substr(0, size));
+    ASSERT_FALSE(read.ok()) << size;
+    EXPECT_EQ(read.error().code, ErrorCode::kCorrupt);
+    EXPECT_THAT(read.error().message(), HasSubstr("offset 0x"));
+  }
+}
+
+TEST(SassCubin, SurvivesEveryHeaderByteChanged) {
+  const std::string whole = *read_all(data_path("kernels.sm_80.cubin"));
+  std::uint64_t table = 0;
+  std::memcpy(&table, whole.data() + 40, sizeof table);
+  int refused = 0;
+  for (std::size_t at = 16; at < whole.size(); at = at + 1 == 64 ? table : at + 1) {
+    std::string planted = whole;
+    planted[at] = static_cast<char>(planted[at] ^ 0xff);
+    const auto read = read_bytes(planted);  // no crash and no wild allocation; a changed name or flag may still read
+    if (read.ok()) continue;
+    ++refused;
+    EXPECT_THAT(read.error().message(), HasSubstr("planted")) << at;
+  }
+  EXPECT_GT(refused, 500);  // sizes and offsets of 49 section headers lead outside
+}
+
+TEST(SassFatbin, ReadsCompressedEntriesAndRefusesPlantedSizes) {
+  // A container of one PTX entry, uncompressed: header of 16 bytes, entry header of 64.
+  const std::string ptx = ".version 9.0\n.target sm_90a\n.address_size 64\n";
+  std::string bytes(16 + 64, '\0');
+  const auto put = [&](std::size_t at, auto value) { std::memcpy(bytes.data() + at, &value, sizeof value); };
+  put(0, kFatbinMagic);
+  put(4, std::uint16_t{1});
+  put(6, std::uint16_t{16});
+  put(8, std::uint64_t{64 + ptx.size()});
+  put(16, std::uint16_t{1});
+  put(20, std::uint32_t{64});
+  put(24, std::uint64_t{ptx.size()});
+  const auto read = [](const std::string& b) {
+    return read_fatbins(std::as_bytes(std::span(b.data(), b.size())), "planted");
+  };
+  const auto good = read(bytes + ptx);
+  ASSERT_TRUE(good.ok()) << good.error().message();
+  ASSERT_EQ(good->size(), 1u);
+  EXPECT_EQ(*good->front().data, ptx);
+  put(24, std::uint64_t{1} << 60);
+  EXPECT_THAT(read(bytes + ptx).error().message(), HasSubstr("offset 0x10 of the fatbin"));
+  put(24, std::uint64_t{ptx.size()});
+  put(40 + 16, std::uint64_t{0x8000});   // says zstd
+  put(32, std::uint32_t{8});             // of 8 bytes
+  put(56 + 16, std::uint64_t{1} << 40);  // that become a terabyte
+  EXPECT_THAT(read(bytes + ptx).error().message(), HasSubstr("claims 1099511627776"));
+}
+
+}  // namespace
+}  // namespace pinch::sass

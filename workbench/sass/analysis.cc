@@ -1,0 +1,117 @@
+#include "workbench/sass/analysis.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace pinch::sass {
+namespace {
+
+int bytes_moved(const Instruction& i) {
+  if (i.has_modifier("128")) return 16;
+  if (i.has_modifier("64")) return 8;
+  if (i.has_modifier("U8") || i.has_modifier("S8")) return 1;
+  if (i.has_modifier("U16") || i.has_modifier("S16")) return 2;
+  return 4;
+}
+
+void count_bytes(const Instruction& i, LoopReport& report) {
+  const std::string_view base = i.base();
+  if (base == "LDG" || base == "STG") report.global_bytes += bytes_moved(i);
+  if (base == "LDS" || base == "STS") report.shared_bytes += bytes_moved(i);
+  if (base == "LDSM" || base == "STSM") report.shared_bytes += i.has_modifier("4") ? 16 : i.has_modifier("2") ? 8 : 4;
+}
+
+LoopReport report_loop(const Kernel& kernel, const Flow& flow, const Loop& loop, const LocalMemory& local,
+                       const Machine& machine, const AnalysisOptions& options) {
+  LoopReport report;
+  report.begin = begin_offset(kernel, loop);
+  report.end = end_offset(kernel, loop);
+  report.line = kernel.instructions[static_cast<std::size_t>(loop.instructions.front())].line;
+  report.depth = loop.depth;
+  report.instructions = static_cast<int>(loop.instructions.size());
+  report.spins = loop.spins;
+  report.role = loop.role;
+  const LoopCode code = loop_code(kernel, loop.path, machine);
+  for (std::size_t i = 0; i < code.costs.size(); ++i) {
+    const Instruction& instruction = *code.instructions[i];
+    for (std::size_t p = 0; p < report.pipes.size(); ++p) report.pipes[p] += code.costs[i].uses[p];
+    report.unlisted += !code.costs[i].listed;
+    report.uncalibrated += !code.costs[i].measured;
+    count_bytes(instruction, report);
+    ++report.mix[instruction.known() ? std::string(instruction.base()) : "?"];
+    if (instruction.has_word) ++report.stalls[instruction.control.stall];
+  }
+  const auto largest = std::max_element(report.pipes.begin(), report.pipes.end());
+  report.bound_cycles = *largest;
+  report.bound_by = static_cast<Pipe>(largest - report.pipes.begin());
+  report.dependency_cycles = dependency_cycles(code);
+  const auto of_role = options.role_warps.find(loop.role);
+  report.warps = of_role != options.role_warps.end() ? of_role->second : options.warps;
+  report.greedy_cycles = simulated_cycles(code, machine, report.warps, Policy::kGreedy);
+  report.fair_cycles =
+      report.warps == 1 ? report.greedy_cycles : simulated_cycles(code, machine, report.warps, Policy::kFair);
+  report.simulated_cycles = machine.scheduler().greedy ? report.greedy_cycles : report.fair_cycles;
+  for (const UnitPair& pair : options.pairs) report.interleavings.push_back(interleaving(code, pair));
+  report.loads = load_distance(code);
+  report.unroll = unroll_factor(code);
+  report.reused = reused_operands(code);
+  report.lints = lint_loop(kernel, flow, loop, code, local);
+  return report;
+}
+
+const PtxFunction* find_ptx(const std::vector<PtxFunction>& functions, const std::string& name) {
+  const auto found =
+      std::find_if(functions.begin(), functions.end(), [&](const PtxFunction& f) { return f.name == name; });
+  return found == functions.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+double LoopReport::slack() const {
+  const double bound = std::max(bound_cycles * warps, dependency_cycles);
+  return bound > 0 ? simulated_cycles / bound : 0;
+}
+
+Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx, const AnalysisOptions& options) {
+  const std::string& arch = kernel.arch.empty() ? options.arch : kernel.arch;
+  if (arch.empty())
+    return Error{ErrorCode::kInvalidArgument,
+                 "the text does not say which architecture it is of; give --arch (sm_80, sm_90a, sm_100a, sm_103a)",
+                 kernel.name};
+  PINCH_ASSIGN(machine, Machine::of(arch));
+  KernelReport report;
+  report.kernel = &kernel;
+  report.flow = analyse_flow(kernel);
+  report.local = local_memory(kernel, report.flow);
+  for (const Loop& loop : report.flow.loops) {
+    report.loops.push_back(report_loop(kernel, report.flow, loop, report.local, *machine, options));
+  }
+  report.calibrated = std::all_of(report.loops.begin(), report.loops.end(),
+                                  [](const LoopReport& loop) { return loop.spins || loop.uncalibrated == 0; });
+  report.lints = lint_kernel(kernel, report.flow, ptx);
+  if (ptx != nullptr) {
+    auto from_ptx = lint_ptx(*ptx, *machine);
+    std::move(from_ptx.begin(), from_ptx.end(), std::back_inserter(report.lints));
+  }
+  return report;
+}
+
+Result<std::vector<KernelReport>> analyse(const Program& program, const AnalysisOptions& options) {
+  std::vector<PtxFunction> functions;
+  for (const PtxText& ptx : program.ptx) {
+    auto read = read_ptx(*ptx.text);
+    std::move(read.begin(), read.end(), std::back_inserter(functions));
+  }
+  std::vector<KernelReport> reports;
+  reports.reserve(program.kernels.size());
+  for (const Kernel& kernel : program.kernels) {
+    PINCH_ASSIGN(report, analyse_kernel(kernel, find_ptx(functions, kernel.name), options));
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+}  // namespace pinch::sass

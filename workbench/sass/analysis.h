@@ -1,0 +1,69 @@
+// All that `pinch sass` says about a program, as data; printing is the caller's.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pinch/result.h"
+#include "workbench/sass/flow.h"
+#include "workbench/sass/interleave.h"
+#include "workbench/sass/lints.h"
+#include "workbench/sass/local_memory.h"
+#include "workbench/sass/machine.h"
+#include "workbench/sass/program.h"
+#include "workbench/sass/simulate.h"
+
+namespace pinch::sass {
+
+struct AnalysisOptions {
+  std::string arch;                       ///< of text that does not name one; else ignored
+  int warps = 1;                          ///< of one sub-partition, all in the same loop
+  std::map<std::string, int> role_warps;  ///< instead of `warps`, for loops of a role: {"consumer", 8}
+  std::vector<UnitPair> pairs = {{}};     ///< for transitions
+};
+
+struct LoopReport {
+  std::uint32_t begin = 0, end = 0;  ///< bytes, [begin, end)
+  std::uint32_t line = 0;            ///< source line of its first instruction
+  int depth = 1, instructions = 0;
+  bool spins = false;
+  std::string role;
+  std::array<double, kPipes> pipes{};  ///< cycles an iteration of one warp takes of each; pipes[0] is issue
+  int unlisted = 0;      ///< instructions that the machine model has no row for
+  int uncalibrated = 0;  ///< instructions whose rate was not measured on the device
+  double bound_cycles = 0;             ///< the largest of `pipes`
+  Pipe bound_by = Pipe::kIssue;
+  double dependency_cycles = 0;
+  int warps = 1;
+  double simulated_cycles = 0;  ///< an iteration of all `warps`, under the policy that fits the device
+  double greedy_cycles = 0, fair_cycles = 0;
+  int global_bytes = 0, shared_bytes = 0;   ///< that one thread's loads and stores move an iteration
+  std::vector<Interleaving> interleavings;  ///< in the order of AnalysisOptions::pairs
+  LoadDistance loads;
+  int unroll = 1, reused = 0;
+  std::map<std::string, int> mix;  ///< instructions by base mnemonic
+  std::array<int, 16> stalls{};    ///< histogram of stall counts
+  std::vector<Lint> lints;
+
+  /// Simulated time over the bound of all warps; at least the dependency bound.
+  [[nodiscard]] double slack() const;
+};
+
+struct KernelReport {
+  const Kernel* kernel = nullptr;
+  Flow flow;
+  LocalMemory local;
+  bool calibrated = false;  ///< every rate used was measured on the device
+  std::vector<LoopReport> loops;
+  std::vector<Lint> lints;
+};
+
+/// Errors: kUnsupported for an arch without a machine model; kInvalidArgument where no arch is known.
+Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx, const AnalysisOptions& options);
+
+/// Every kernel of the program, with the findings of its PTX attached by name. Kernels in the file's order.
+Result<std::vector<KernelReport>> analyse(const Program& program, const AnalysisOptions& options);
+
+}  // namespace pinch::sass

@@ -1,0 +1,245 @@
+#include "workbench/sass/diff.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <set>
+
+namespace pinch::sass {
+namespace {
+
+using nlohmann::ordered_json;
+
+using Mix = std::map<std::string_view, int>;
+
+Mix mix_of(const Kernel& kernel) {
+  Mix mix;
+  for (const Instruction& i : kernel.instructions) {
+    if (!i.is("NOP")) ++mix[i.mnemonic];  // NOP pad a section's end
+  }
+  return mix;
+}
+
+// Shared instructions over all: 1 for equal mixes.
+template <class M>
+double likeness(const M& a, const M& b) {
+  double shared = 0, all = 0;
+  for (const auto& [name, count] : a) {
+    const auto other = b.find(name);
+    shared += std::min(count, other == b.end() ? 0 : other->second);
+    all += count;
+  }
+  for (const auto& [name, count] : b) all += count;
+  return all == 0 ? 1 : 2 * shared / all;
+}
+
+bool same_code(const Kernel& a, const Kernel& b) {
+  return std::equal(a.instructions.begin(), a.instructions.end(), b.instructions.begin(), b.instructions.end(),
+                    [](const Instruction& x, const Instruction& y) {
+                      return x.mnemonic == y.mnemonic && x.operands == y.operands && x.control == y.control &&
+                             x.low == y.low && x.high == y.high && x.guard == y.guard;
+                    });
+}
+
+Verdict judge(const Kernel& a, const Kernel& b) {
+  const bool same_resources =
+      a.registers == b.registers && a.frame_bytes == b.frame_bytes && a.shared_bytes == b.shared_bytes;
+  if (same_code(a, b) && same_resources) return Verdict::kSame;
+  if (mix_of(a) != mix_of(b)) return Verdict::kCode;
+  return same_resources ? Verdict::kSchedule : Verdict::kResources;
+}
+
+// Loops in order; where numbers differ, each loop of the shorter side takes the likest that is left in order.
+std::vector<LoopPair> pair_loops(const KernelReport& a, const KernelReport& b) {
+  std::vector<LoopPair> pairs;
+  std::size_t from = 0;
+  for (const LoopReport& loop : a.loops) {
+    std::size_t best = b.loops.size();
+    double best_likeness = 0.5;
+    const std::size_t spare = b.loops.size() - from;
+    for (std::size_t j = from; j < b.loops.size(); ++j) {
+      if (b.loops[j].depth != loop.depth) continue;
+      const double like = a.loops.size() == b.loops.size() && j == from ? 2 : likeness(loop.mix, b.loops[j].mix);
+      if (like > best_likeness) {
+        best = j;
+        best_likeness = like;
+      }
+    }
+    if (spare == 0 || best == b.loops.size()) continue;
+    pairs.push_back({&loop, &b.loops[best]});
+    from = best + 1;
+  }
+  return pairs;
+}
+
+ordered_json both(double a, double b) {
+  const auto number = [](double v) {
+    return std::floor(v) == v ? ordered_json(static_cast<std::int64_t>(v)) : ordered_json(std::round(v * 1000) / 1000);
+  };
+  return {number(a), number(b)};
+}
+
+ordered_json mix_changes(const std::map<std::string, int>& a, const std::map<std::string, int>& b) {
+  ordered_json changes = ordered_json::object();
+  std::set<std::string> names;
+  for (const auto& [name, count] : a) names.insert(name);
+  for (const auto& [name, count] : b) names.insert(name);
+  for (const std::string& name : names) {
+    const auto in_a = a.find(name), in_b = b.find(name);
+    const int x = in_a == a.end() ? 0 : in_a->second, y = in_b == b.end() ? 0 : in_b->second;
+    if (x != y) changes[name] = {x, y};
+  }
+  return changes;
+}
+
+std::string change(const char* what, double a, double b) {
+  return a == b ? ""
+                : fmt::format(", {} {:g} -> {:g}{}", what, a, b,
+                              a > 0 ? fmt::format(" ({:+.1f}%)", 100 * (b / a - 1)) : "");
+}
+
+}  // namespace
+
+std::string_view name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kSame:
+      return "same";
+    case Verdict::kSchedule:
+      return "schedule only";
+    case Verdict::kResources:
+      return "resources";
+    case Verdict::kCode:
+      return "code";
+  }
+  return "code";
+}
+
+ProgramDiff diff(const std::vector<KernelReport>& a, const std::vector<KernelReport>& b) {
+  ProgramDiff result;
+  std::vector<bool> taken(b.size(), false);
+  const auto pair = [&](const KernelReport& x, std::size_t j, bool by_name) {
+    taken[j] = true;
+    result.kernels.push_back({&x, &b[j], by_name, judge(*x.kernel, *b[j].kernel), pair_loops(x, b[j])});
+  };
+  std::vector<const KernelReport*> unmatched;
+  for (const KernelReport& x : a) {
+    std::size_t j = 0;
+    while (j < b.size() && (taken[j] || b[j].kernel->name != x.kernel->name || b[j].kernel->arch != x.kernel->arch))
+      ++j;
+    if (j < b.size()) {
+      pair(x, j, true);
+    } else {
+      unmatched.push_back(&x);
+    }
+  }
+  constexpr double kAlike = 0.8;
+  for (const KernelReport* x : unmatched) {
+    std::size_t best = b.size();
+    double best_likeness = kAlike;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      if (taken[j] || b[j].kernel->arch != x->kernel->arch) continue;
+      const double like = likeness(mix_of(*x->kernel), mix_of(*b[j].kernel));
+      if (like >= best_likeness) {
+        best = j;
+        best_likeness = like;
+      }
+    }
+    if (best < b.size()) {
+      pair(*x, best, false);
+    } else {
+      result.only_a.push_back(x);
+    }
+  }
+  for (std::size_t j = 0; j < b.size(); ++j) {
+    if (!taken[j]) result.only_b.push_back(&b[j]);
+  }
+  return result;
+}
+
+ordered_json to_json(const ProgramDiff& diff, const AnalysisOptions& options) {
+  auto kernels = ordered_json::array();
+  for (const KernelPair& pair : diff.kernels) {
+    const Kernel &a = *pair.a->kernel, &b = *pair.b->kernel;
+    auto loops = ordered_json::array();
+    for (const LoopPair& loop : pair.loops) {
+      ordered_json transitions = ordered_json::object();
+      for (std::size_t i = 0; i < options.pairs.size(); ++i) {
+        transitions[options.pairs[i].first + "," + options.pairs[i].second] =
+            both(loop.a->interleavings[i].transitions, loop.b->interleavings[i].transitions);
+      }
+      loops.push_back({{"begin", both(loop.a->begin, loop.b->begin)},
+                       {"depth", loop.a->depth},
+                       {"instructions", both(loop.a->instructions, loop.b->instructions)},
+                       {"bound_cycles", both(loop.a->bound_cycles, loop.b->bound_cycles)},
+                       {"bound_by", {name_of(loop.a->bound_by), name_of(loop.b->bound_by)}},
+                       {"simulated_cycles", both(loop.a->simulated_cycles, loop.b->simulated_cycles)},
+                       {"transitions", transitions},
+                       {"mix", mix_changes(loop.a->mix, loop.b->mix)},
+                       {"stalls", {loop.a->stalls, loop.b->stalls}}});
+    }
+    std::map<std::string, int> mix_a, mix_b;
+    for (const auto& [name, count] : mix_of(a)) mix_a[std::string(name)] = count;
+    for (const auto& [name, count] : mix_of(b)) mix_b[std::string(name)] = count;
+    const LocalMemory &local_a = pair.a->local, &local_b = pair.b->local;
+    kernels.push_back(
+        {{"name", a.name},
+         {"name_b", b.name},
+         {"arch", a.arch},
+         {"matched_by", pair.by_name ? "name" : "shape"},
+         {"verdict", name_of(pair.verdict)},
+         {"registers", both(a.registers, b.registers)},
+         {"frame_bytes", both(a.frame_bytes, b.frame_bytes)},
+         {"instructions", both(static_cast<double>(a.instructions.size()), static_cast<double>(b.instructions.size()))},
+         {"local",
+          {{"spill_loads", both(local_a.spill_loads, local_b.spill_loads)},
+           {"spill_stores", both(local_a.spill_stores, local_b.spill_stores)},
+           {"array_loads", both(local_a.array_loads, local_b.array_loads)},
+           {"array_stores", both(local_a.array_stores, local_b.array_stores)}}},
+         {"mix", mix_changes(mix_a, mix_b)},
+         {"loops", loops}});
+  }
+  const auto names = [](const std::vector<const KernelReport*>& reports) {
+    auto list = ordered_json::array();
+    for (const KernelReport* report : reports)
+      list.push_back({{"name", report->kernel->name}, {"arch", report->kernel->arch}});
+    return list;
+  };
+  return {{"kernels", kernels}, {"only_a", names(diff.only_a)}, {"only_b", names(diff.only_b)}};
+}
+
+std::string to_text(const ProgramDiff& diff, const AnalysisOptions& options) {
+  std::string out;
+  const auto into = std::back_inserter(out);
+  for (const KernelPair& pair : diff.kernels) {
+    const Kernel &a = *pair.a->kernel, &b = *pair.b->kernel;
+    const auto accesses = [](const KernelReport* r) { return static_cast<double>(r->local.accesses.size()); };
+    fmt::format_to(
+        into, "{}{} ({}): {}{}{}{}{}\n", a.name, pair.by_name ? "" : " -> " + b.name, a.arch, name_of(pair.verdict),
+        change("registers", a.registers, b.registers), change("frame", a.frame_bytes, b.frame_bytes),
+        change("instructions", static_cast<double>(a.instructions.size()), static_cast<double>(b.instructions.size())),
+        change("local accesses", accesses(pair.a), accesses(pair.b)));
+    if (pair.verdict == Verdict::kSame) continue;
+    for (const LoopPair& loop : pair.loops) {
+      fmt::format_to(into, "  loop 0x{:x} -> 0x{:x}: bound {:g} by {}, simulated {:.1f}{}{}{}", loop.a->begin,
+                     loop.b->begin, loop.b->bound_cycles, name_of(loop.b->bound_by), loop.b->simulated_cycles,
+                     change("instructions", loop.a->instructions, loop.b->instructions),
+                     change("bound", loop.a->bound_cycles, loop.b->bound_cycles),
+                     change("simulated", loop.a->simulated_cycles, loop.b->simulated_cycles));
+      for (std::size_t i = 0; i < options.pairs.size(); ++i) {
+        out += change((options.pairs[i].first + "," + options.pairs[i].second + " transitions").c_str(),
+                      loop.a->interleavings[i].transitions, loop.b->interleavings[i].transitions);
+      }
+      out += '\n';
+    }
+  }
+  for (const KernelReport* report : diff.only_a)
+    fmt::format_to(into, "{} ({}): only in the first\n", report->kernel->name, report->kernel->arch);
+  for (const KernelReport* report : diff.only_b)
+    fmt::format_to(into, "{} ({}): only in the second\n", report->kernel->name, report->kernel->arch);
+  return out;
+}
+
+}  // namespace pinch::sass

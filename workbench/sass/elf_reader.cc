@@ -1,0 +1,276 @@
+#include "workbench/sass/elf_reader.h"
+
+#include <fmt/core.h>
+#include <libelf.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+namespace pinch::sass {
+namespace {
+
+constexpr std::uint16_t kMachineCuda = 190;
+constexpr std::uint8_t kOsAbiCuda13 = 0x41;  // until CUDA 12: 0x33, with the SM number in the low byte of e_flags
+constexpr std::uint8_t kEntry = 0x10;        // st_other of a kernel, as opposed to a device function
+constexpr std::uint64_t kReservedSharedBytes = 1024;             // the driver's own, counted in the section from sm_90
+constexpr std::uint64_t kMaxTextBytes = std::uint64_t{1} << 32;  // offsets are 32 bits
+
+// Attributes of .nv.info.
+constexpr std::uint8_t kFrameSize = 0x11, kExitOffsets = 0x1c, kRegisterCount = 0x2f, kBarrierCount = 0x4c;
+
+struct Section {
+  std::string name;
+  Elf64_Shdr header;
+  Bytes data;  // empty for NOBITS
+};
+
+struct ElfFile {
+  Elf64_Ehdr header;
+  std::vector<Section> sections;
+};
+
+Error corrupt(const std::string& name, std::uint64_t offset, const std::string& what) {
+  return {ErrorCode::kCorrupt, what, fmt::format("{}, offset 0x{:x}", name, offset)};
+}
+
+// libelf trusts the header's counts, so what it will follow is checked before it is asked.
+Result<void> check_header(Bytes bytes, const std::string& name) {
+  if (bytes.size() < sizeof(Elf64_Ehdr)) {
+    return corrupt(name, bytes.size(),
+                   fmt::format("an ELF header needs {} bytes, the file has {}", sizeof(Elf64_Ehdr), bytes.size()));
+  }
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) {
+    return corrupt(name, EI_CLASS, "not a 64-bit little-endian ELF");
+  }
+  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0) {
+    return corrupt(name, offsetof(Elf64_Ehdr, e_shentsize),
+                   fmt::format("{} section headers of {} bytes; expected some of {}", header.e_shnum,
+                               header.e_shentsize, sizeof(Elf64_Shdr)));
+  }
+  if (!slice(bytes, header.e_shoff, std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr))) {
+    return corrupt(
+        name, header.e_shoff,
+        fmt::format("the table of {} section headers ends outside the file of {} bytes", header.e_shnum, bytes.size()));
+  }
+  if (!slice(bytes, header.e_phoff, std::uint64_t{header.e_phnum} * header.e_phentsize)) {
+    return corrupt(
+        name, header.e_phoff,
+        fmt::format("the table of {} program headers ends outside the file of {} bytes", header.e_phnum, bytes.size()));
+  }
+  if (header.e_shstrndx >= header.e_shnum)
+    return corrupt(name, offsetof(Elf64_Ehdr, e_shstrndx), "the section of names does not exist");
+  return {};
+}
+
+Result<ElfFile> open_elf(Bytes bytes, const std::string& name) {
+  PINCH_TRY(check_header(bytes, name));
+  elf_version(EV_CURRENT);
+  // libelf takes a mutable pointer, but writes nothing unless asked to update.
+  auto* image = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
+  const std::unique_ptr<Elf, int (*)(Elf*)> elf(elf_memory(image, bytes.size()), elf_end);
+  if (!elf || elf_kind(elf.get()) != ELF_K_ELF || elf64_getehdr(elf.get()) == nullptr) {
+    return corrupt(name, 0, fmt::format("not a readable ELF: {}", elf_errmsg(-1)));
+  }
+  ElfFile file{*elf64_getehdr(elf.get()), {}};
+  for (Elf_Scn* scn = elf_nextscn(elf.get(), nullptr); scn != nullptr; scn = elf_nextscn(elf.get(), scn)) {
+    const Elf64_Shdr* header = elf64_getshdr(scn);
+    if (header == nullptr) return corrupt(name, file.header.e_shoff, "a section header cannot be read");
+    Section section{{}, *header, {}};
+    if (header->sh_type != SHT_NOBITS) {
+      const auto data = slice(bytes, header->sh_offset, header->sh_size);
+      if (!data) {
+        return corrupt(name, header->sh_offset,
+                       fmt::format("section {} claims {} bytes and ends outside the file of {}", elf_ndxscn(scn),
+                                   header->sh_size, bytes.size()));
+      }
+      section.data = *data;
+    }
+    const char* label = elf_strptr(elf.get(), file.header.e_shstrndx, header->sh_name);
+    if (label == nullptr)
+      return corrupt(name, header->sh_offset, fmt::format("section {} has no readable name", elf_ndxscn(scn)));
+    section.name = label;
+    file.sections.push_back(std::move(section));
+  }
+  return file;
+}
+
+const Section* find(const ElfFile& file, std::string_view name) {
+  const auto found =
+      std::find_if(file.sections.begin(), file.sections.end(), [&](const Section& s) { return s.name == name; });
+  return found == file.sections.end() ? nullptr : &*found;
+}
+
+// Records of .nv.info: format, attribute, then two bytes of value or a size and its payload.
+template <class Visit>
+void for_each_attribute(Bytes info, Visit visit) {
+  std::uint64_t at = 0;
+  while (const auto head = read_at<std::uint32_t>(info, at)) {
+    const auto format = static_cast<std::uint8_t>(*head & 0xff);
+    const auto attribute = static_cast<std::uint8_t>(*head >> 8 & 0xff);
+    const auto value = static_cast<std::uint16_t>(*head >> 16);
+    at += 4;
+    if (format == 4) {
+      const auto payload = slice(info, at, value);
+      if (!payload) return;
+      visit(attribute, *payload, value);
+      at += value;
+    } else {
+      visit(attribute, Bytes{}, value);
+    }
+  }
+}
+
+// "sm_90a". The suffix is not in e_flags: ptxas's own command line has it, and .nv.compat marks it.
+std::string arch_of(const ElfFile& file) {
+  const bool cuda13 = file.header.e_ident[EI_OSABI] >= kOsAbiCuda13;
+  const unsigned sm = cuda13 ? file.header.e_flags >> 8 & 0xff : file.header.e_flags & 0xff;
+  const std::string number = fmt::format("sm_{}", sm);
+  if (const Section* note = find(file, ".note.nv.tkinfo")) {
+    const std::string_view text(reinterpret_cast<const char*>(note->data.data()), note->data.size());
+    for (std::size_t at = text.find(number); at != std::string_view::npos; at = text.find(number, at + 1)) {
+      const char next = at + number.size() < text.size() ? text[at + number.size()] : ' ';
+      if (next == 'a' || next == 'f') return number + next;
+    }
+  }
+  if (const Section* compat = find(file, ".nv.compat")) {
+    for (std::uint64_t at = 0; const auto record = read_at<std::uint32_t>(compat->data, at); at += 4) {
+      if ((*record & 0xffffff) == 0x010902) return number + "a";
+    }
+  }
+  return number;
+}
+
+struct SymbolFacts {
+  std::map<std::string, bool, std::less<>> is_entry;  // by name
+  std::map<std::uint32_t, std::string> name_of;       // by index, as .nv.info refers to them
+};
+
+SymbolFacts symbols_of(const ElfFile& file) {
+  SymbolFacts facts;
+  const Section* table = find(file, ".symtab");
+  const Section* names = find(file, ".strtab");
+  if (table == nullptr || names == nullptr) return facts;
+  for (std::uint32_t i = 0;; ++i) {
+    const auto raw = slice(table->data, std::uint64_t{i} * sizeof(Elf64_Sym), sizeof(Elf64_Sym));
+    if (!raw) return facts;
+    Elf64_Sym symbol;
+    std::memcpy(&symbol, raw->data(), sizeof symbol);
+    if (symbol.st_name >= names->data.size()) continue;
+    const auto* begin = reinterpret_cast<const char*>(names->data.data()) + symbol.st_name;
+    std::string label(begin, strnlen(begin, names->data.size() - symbol.st_name));
+    if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) facts.is_entry[label] = (symbol.st_other & kEntry) != 0;
+    facts.name_of.emplace(i, std::move(label));
+  }
+}
+
+using PerFunction = std::map<std::string, std::uint32_t>;
+
+// Attribute `wanted` of the global .nv.info: pairs of symbol and value.
+PerFunction per_function(const ElfFile& file, const SymbolFacts& symbols, std::uint8_t wanted) {
+  PerFunction values;
+  const Section* info = find(file, ".nv.info");
+  if (info == nullptr) return values;
+  for_each_attribute(info->data, [&](std::uint8_t attribute, Bytes payload, std::uint16_t) {
+    const auto symbol = read_at<std::uint32_t>(payload, 0), value = read_at<std::uint32_t>(payload, 4);
+    if (attribute != wanted || !symbol || !value) return;
+    if (const auto name = symbols.name_of.find(*symbol); name != symbols.name_of.end()) values[name->second] = *value;
+  });
+  return values;
+}
+
+void read_own_attributes(const ElfFile& file, Kernel& kernel) {
+  const Section* info = find(file, ".nv.info." + kernel.name);
+  if (info == nullptr) return;
+  for_each_attribute(info->data, [&](std::uint8_t attribute, Bytes payload, std::uint16_t value) {
+    if (attribute == kBarrierCount) kernel.barriers = value & 0xff;
+    if (attribute != kExitOffsets) return;
+    for (std::uint64_t at = 0; const auto offset = read_at<std::uint32_t>(payload, at); at += 4)
+      kernel.exits.push_back(*offset);
+  });
+}
+
+std::vector<Instruction> read_words(Bytes text) {
+  std::vector<Instruction> made(text.size() / kInstructionBytes);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    Instruction& instruction = made[i];
+    std::memcpy(&instruction.low, text.data() + i * kInstructionBytes, 8);
+    std::memcpy(&instruction.high, text.data() + i * kInstructionBytes + 8, 8);
+    instruction.offset = static_cast<std::uint32_t>(i * kInstructionBytes);
+    instruction.control = decode_control(instruction.high);
+    instruction.has_word = true;
+    instruction.guard = static_cast<std::uint8_t>(instruction.low >> 12 & 7);
+    instruction.guard_negated = (instruction.low >> 15 & 1) != 0;
+  }
+  return made;
+}
+
+}  // namespace
+
+bool is_elf(Bytes bytes) {
+  return bytes.size() >= SELFMAG && std::memcmp(bytes.data(), ELFMAG, SELFMAG) == 0;
+}
+
+bool is_cubin(Bytes bytes) {
+  return is_elf(bytes) && read_at<std::uint16_t>(bytes, offsetof(Elf64_Ehdr, e_machine)).value_or(0) == kMachineCuda;
+}
+
+Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name) {
+  PINCH_ASSIGN(file, open_elf(bytes, name));
+  const std::string arch = arch_of(file);
+  const SymbolFacts symbols = symbols_of(file);
+  const PerFunction registers = per_function(file, symbols, kRegisterCount);
+  const PerFunction frames = per_function(file, symbols, kFrameSize);
+  const bool reserves_shared = arch.size() > 4 && std::atoi(arch.c_str() + 3) >= 90;
+  std::vector<Kernel> kernels;
+  for (const Section& section : file.sections) {
+    constexpr std::string_view kPrefix = ".text.";
+    if (section.name.rfind(kPrefix, 0) != 0 || section.header.sh_type != SHT_PROGBITS) continue;
+    if (section.data.size() % kInstructionBytes != 0 || section.data.size() >= kMaxTextBytes) {
+      return corrupt(name, section.header.sh_offset,
+                     fmt::format("section {} has {} bytes; expected a multiple of {} under 4 GiB", section.name,
+                                 section.data.size(), kInstructionBytes));
+    }
+    Kernel kernel;
+    kernel.name = section.name.substr(kPrefix.size());
+    kernel.arch = arch;
+    kernel.instructions = read_words(section.data);
+    const auto count = registers.find(kernel.name);
+    kernel.registers = static_cast<int>(count != registers.end() ? count->second : section.header.sh_info >> 24);
+    const auto frame = frames.find(kernel.name);
+    if (frame != frames.end()) kernel.frame_bytes = static_cast<int>(frame->second);
+    kernel.shared_bytes = 0;
+    if (const Section* shared = find(file, ".nv.shared." + kernel.name)) {
+      const std::uint64_t reserved = reserves_shared ? std::min(kReservedSharedBytes, shared->header.sh_size) : 0;
+      kernel.shared_bytes = static_cast<int>(std::min<std::uint64_t>(shared->header.sh_size - reserved, 1 << 30));
+    }
+    kernel.barriers = 0;
+    const auto entry = symbols.is_entry.find(kernel.name);
+    kernel.is_entry = entry == symbols.is_entry.end() || entry->second;
+    read_own_attributes(file, kernel);
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+Result<std::vector<Bytes>> fatbin_sections(Bytes bytes, const std::string& name) {
+  PINCH_ASSIGN(file, open_elf(bytes, name));
+  std::vector<Bytes> found;
+  for (const Section& section : file.sections) {
+    if (section.name == ".nv_fatbin" || section.name == "__nv_relfatbin") found.push_back(section.data);
+  }
+  if (found.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "this ELF holds no device code (no section .nv_fatbin); give a cubin, a fatbin, an object or "
+                 "executable built by nvcc, .ptx, .cu, or SASS text",
+                 name};
+  }
+  return found;
+}
+
+}  // namespace pinch::sass

@@ -1,0 +1,182 @@
+#include "workbench/sass/input.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "src/core/mapped_file.h"
+#include "workbench/sass/elf_reader.h"
+#include "workbench/sass/fatbin.h"
+#include "workbench/sass/opcode_map.h"
+#include "workbench/sass/ptx.h"
+#include "workbench/sass/text_reader.h"
+#include "workbench/sass/tools.h"
+
+namespace pinch::sass {
+namespace {
+
+constexpr std::string_view kAccepted =
+    "give a cubin, a fatbin, an object or executable built by nvcc, .ptx, .cu, or text of nvdisasm -c or cuobjdump "
+    "--dump-sass";
+
+bool ends_with(std::string_view s, std::string_view end) {
+  return s.size() >= end.size() && s.substr(s.size() - end.size()) == end;
+}
+
+Bytes bytes_of(const std::string& s) {
+  return std::as_bytes(std::span(s.data(), s.size()));
+}
+
+// Copies names, operands, branches and lines of the disassembly onto the words read from the cubin.
+void adopt_text(std::vector<Kernel>& kernels, Program& text) {
+  std::unordered_map<std::string_view, Kernel*> by_name;
+  for (Kernel& kernel : text.kernels) by_name[kernel.name] = &kernel;
+  for (Kernel& kernel : kernels) {
+    const auto found = by_name.find(kernel.name);
+    if (found == by_name.end() || found->second->instructions.size() != kernel.instructions.size()) {
+      name_opcodes(kernel);
+      continue;
+    }
+    kernel.files = std::move(found->second->files);
+    for (std::size_t i = 0; i < kernel.instructions.size(); ++i) {
+      Instruction& into = kernel.instructions[i];
+      const Instruction& from = found->second->instructions[i];
+      into.mnemonic = from.mnemonic;
+      into.operands = from.operands;
+      into.target = from.target;
+      into.conditional = from.conditional;
+      into.marked_spill = from.marked_spill;
+      into.line = from.line;
+      into.file = from.file;
+    }
+  }
+}
+
+// nvdisasm prints source lines only where it is asked to, and refuses the question for some files.
+Result<std::string> disassemble(const std::string& tool, const std::string& cubin_path) {
+  auto text = run_tool({tool, "-c", "-hex", "-gi", cubin_path});
+  if (text.ok()) return text;
+  return run_tool({tool, "-c", "-hex", cubin_path});
+}
+
+Result<void> add_cubin(Program& program, const std::shared_ptr<const std::string>& image, const std::string& name,
+                       const std::string& disassembler) {
+  PINCH_ASSIGN(kernels, read_cubin(bytes_of(*image), name));
+  if (disassembler.empty()) {
+    for (Kernel& kernel : kernels) name_opcodes(kernel);
+    program.mnemonics_from = "opcode map";
+  } else if (!kernels.empty()) {
+    PINCH_ASSIGN(file, TemporaryFile::create(".cubin", *image));
+    PINCH_ASSIGN(printed, disassemble(disassembler, file.path()));
+    PINCH_ASSIGN(text, read_sass_text(std::make_shared<const std::string>(std::move(printed)), name));
+    adopt_text(kernels, text);
+    program.texts.insert(program.texts.end(), text.texts.begin(), text.texts.end());
+    program.mnemonics_from = "nvdisasm";
+  }
+  std::move(kernels.begin(), kernels.end(), std::back_inserter(program.kernels));
+  return {};
+}
+
+void add_ptx(Program& program, const std::shared_ptr<const std::string>& text) {
+  const auto same = [&](const PtxText& other) { return *other.text == *text; };
+  if (std::none_of(program.ptx.begin(), program.ptx.end(), same)) program.ptx.push_back({ptx_target(*text), text});
+}
+
+Result<void> add_fatbin(Program& program, Bytes bytes, const std::string& name, const std::string& disassembler) {
+  PINCH_ASSIGN(entries, read_fatbins(bytes, name));
+  for (const FatbinEntry& entry : entries) {
+    if (entry.kind == FatbinEntry::kPtx) {
+      add_ptx(program, entry.data);
+    } else if (is_cubin(bytes_of(*entry.data))) {
+      PINCH_TRY(add_cubin(program, entry.data, name, disassembler));
+    }
+  }
+  return {};
+}
+
+Result<std::string> need_tool(const std::string& tool, const std::string& path) {
+  if (auto found = find_cuda_tool(tool)) return *found;
+  return Error{
+      ErrorCode::kUnsupported,
+      fmt::format("compiling this needs {}; install the CUDA toolkit or put {} on PATH, or give a cubin", tool, tool),
+      path};
+}
+
+Result<void> compile(Program& program, const std::string& path, const InputOptions& options,
+                     const std::string& disassembler) {
+  const bool is_cuda = ends_with(path, ".cu");
+  PINCH_ASSIGN(compiler, need_tool(is_cuda ? "nvcc" : "ptxas", path));
+  for (const std::string& arch : options.archs) {
+    PINCH_ASSIGN(cubin, TemporaryFile::create(".cubin"));
+    if (is_cuda) {
+      PINCH_ASSIGN(ptx, TemporaryFile::create(".ptx"));
+      const std::string virtual_arch = "compute_" + arch.substr(arch.find('_') + 1);
+      PINCH_TRY(run_tool({compiler, "-ptx", "-lineinfo", "-arch=" + virtual_arch, "-o", ptx.path(), path}));
+      PINCH_ASSIGN(text, MappedFile::open(ptx.path()));
+      add_ptx(program, std::make_shared<const std::string>(reinterpret_cast<const char*>(text->bytes().data()),
+                                                           text->bytes().size()));
+      PINCH_TRY(run_tool({compiler, "-cubin", "-lineinfo", "-arch=" + arch,
+                          fmt::format("-Xptxas=-O{}", options.opt_level), "-o", cubin.path(), ptx.path()}));
+    } else {
+      PINCH_TRY(run_tool(
+          {compiler, "-lineinfo", "-arch=" + arch, fmt::format("-O{}", options.opt_level), "-o", cubin.path(), path}));
+    }
+    PINCH_ASSIGN(image, MappedFile::open(cubin.path()));
+    const auto copy = std::make_shared<const std::string>(reinterpret_cast<const char*>(image->bytes().data()),
+                                                          image->bytes().size());
+    PINCH_TRY(add_cubin(program, copy, path, disassembler));
+  }
+  return {};
+}
+
+Result<Program> dispatch(std::shared_ptr<const std::string> content, const std::string& name,
+                         const std::string& disassembler) {
+  const Bytes bytes = bytes_of(*content);
+  if (bytes.empty())
+    return Error{ErrorCode::kCorrupt, fmt::format("the file is empty; {}", kAccepted), name + ", offset 0x0"};
+  Program program;
+  if (is_cubin(bytes)) {
+    PINCH_TRY(add_cubin(program, content, name, disassembler));
+  } else if (is_elf(bytes)) {
+    PINCH_ASSIGN(sections, fatbin_sections(bytes, name));
+    for (const Bytes section : sections) {
+      PINCH_TRY(add_fatbin(program, section, name, disassembler));
+    }
+  } else if (read_at<std::uint32_t>(bytes, 0) == kFatbinMagic) {
+    PINCH_TRY(add_fatbin(program, bytes, name, disassembler));
+  } else if (looks_like_ptx(*content)) {
+    add_ptx(program, content);
+  } else if (looks_like_sass_text(*content)) {
+    return read_sass_text(std::move(content), name);
+  } else {
+    return Error{ErrorCode::kCorrupt, fmt::format("neither an ELF, a fatbin, PTX nor SASS text; {}", kAccepted),
+                 name + ", offset 0x0"};
+  }
+  return program;
+}
+
+}  // namespace
+
+Result<Program> read_program_bytes(std::shared_ptr<const std::string> bytes, const std::string& name,
+                                   const InputOptions& options) {
+  return dispatch(std::move(bytes), name, options.disassembler == "none" ? "" : options.disassembler);
+}
+
+Result<Program> read_program(const std::string& path, const InputOptions& options) {
+  std::string disassembler = options.disassembler;
+  if (disassembler.empty()) disassembler = find_cuda_tool("nvdisasm").value_or("");
+  if (disassembler == "none") disassembler.clear();
+  PINCH_ASSIGN(file, MappedFile::open(path));
+  auto content =
+      std::make_shared<const std::string>(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  if (ends_with(path, ".cu") || (!content->empty() && looks_like_ptx(*content) && !looks_like_sass_text(*content))) {
+    Program program;
+    if (!ends_with(path, ".cu")) add_ptx(program, content);
+    PINCH_TRY(compile(program, path, options, disassembler));
+    return program;
+  }
+  return dispatch(std::move(content), path, disassembler);
+}
+
+}  // namespace pinch::sass

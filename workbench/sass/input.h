@@ -1,0 +1,27 @@
+// From a path to a Program: tells the kinds of file apart and uses what tools there are.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pinch/result.h"
+#include "workbench/sass/program.h"
+
+namespace pinch::sass {
+
+struct InputOptions {
+  std::vector<std::string> archs = {"sm_90a"};  ///< what .cu and .ptx are compiled for
+  int opt_level = 3;                            ///< of ptxas, 0 to 3
+  std::string disassembler;                     ///< path of nvdisasm; "none": opcode map; empty: found, else opcode map
+};
+
+/// Reads `path`: a cubin, a fatbin, a host object or executable with device code, SASS text, .ptx or .cu.
+/// Errors name the file, what it is and what is accepted: kNotFound, kIo, kCorrupt, kInvalidArgument (a kind that is
+/// not read; a compile that failed), kUnsupported (no nvcc or ptxas for .cu or .ptx).
+Result<Program> read_program(const std::string& path, const InputOptions& options);
+
+/// The same for bytes in memory, without outside programs: cubins, fatbins, host ELFs and SASS text.
+Result<Program> read_program_bytes(std::shared_ptr<const std::string> bytes, const std::string& name,
+                                   const InputOptions& options);
+
+}  // namespace pinch::sass

@@ -1,0 +1,24 @@
+#include "workbench/sass/program.h"
+
+#include <algorithm>
+
+namespace pinch::sass {
+
+bool Instruction::has_modifier(std::string_view modifier) const {
+  for (std::size_t at = mnemonic.find('.'); at != std::string_view::npos; at = mnemonic.find('.', at + 1)) {
+    const std::string_view rest = mnemonic.substr(at + 1);
+    if (rest.substr(0, rest.find('.')) == modifier) return true;
+  }
+  return false;
+}
+
+int Kernel::unknown_instructions() const {
+  return static_cast<int>(
+      std::count_if(instructions.begin(), instructions.end(), [](const Instruction& i) { return !i.known(); }));
+}
+
+bool Kernel::has_words() const {
+  return std::all_of(instructions.begin(), instructions.end(), [](const Instruction& i) { return i.has_word; });
+}
+
+}  // namespace pinch::sass

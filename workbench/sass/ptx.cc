@@ -1,0 +1,175 @@
+#include "workbench/sass/ptx.h"
+
+#include <algorithm>
+#include <map>
+
+namespace pinch::sass {
+namespace {
+
+bool is_space(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && is_space(s.front())) s.remove_prefix(1);
+  while (!s.empty() && is_space(s.back())) s.remove_suffix(1);
+  return s;
+}
+
+std::vector<std::string_view> split_operands(std::string_view s) {
+  std::vector<std::string_view> parts;
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= s.size(); ++i) {
+    if (i < s.size() && (s[i] == '{' || s[i] == '[' || s[i] == '(')) ++depth;
+    if (i < s.size() && (s[i] == '}' || s[i] == ']' || s[i] == ')')) --depth;
+    if (i < s.size() && (s[i] != ',' || depth > 0)) continue;
+    const std::string_view part = trim(s.substr(begin, i - begin));
+    if (!part.empty()) parts.push_back(part);
+    begin = i + 1;
+  }
+  return parts;
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : text_(text) {}
+
+  std::vector<PtxFunction> read() {
+    for (std::string_view rest = text_; !rest.empty();) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      ++line_;
+      line(trim(rest.substr(0, end)));
+      rest.remove_prefix(std::min(rest.size(), end + 1));
+    }
+    close();
+    return std::move(functions_);
+  }
+
+ private:
+  // Inline assembly puts several statements on one line; a declaration may take many lines.
+  void line(std::string_view s) {
+    s = trim(s.substr(0, s.find("//")));
+    if (s.empty()) return;
+    if (!inside_) return declaration(s);
+    while (!s.empty()) {
+      if (s.front() == '{') {
+        ++depth_;
+        s = trim(s.substr(1));
+      } else if (s.front() == '}') {
+        s = trim(s.substr(1));
+        if (--depth_ == 0) return close();
+      } else {
+        s = statement(s);
+      }
+    }
+  }
+
+  void declaration(std::string_view s) {
+    for (std::string_view mark : {".entry ", ".func "}) {
+      const auto at = s.find(mark);
+      if (at == std::string_view::npos) continue;
+      std::string_view name = trim(s.substr(at + mark.size()));
+      if (!name.empty() && name.front() == '(') name = trim(name.substr(std::min(name.size(), name.find(')') + 1)));
+      pending_name_ = std::string(name.substr(0, name.find_first_of("( \t")));
+    }
+    if (pending_name_.empty()) return;
+    if (s.back() == ';') return pending_name_.clear();  // a declaration without body
+    if (s.front() == '{' || s.back() == '{') {
+      functions_.push_back({pending_name_, {}});
+      pending_name_.clear();
+      inside_ = true;
+      depth_ = 1;
+      labels_.clear();
+    }
+  }
+
+  // One statement up to its semicolon, or a label; returns what follows it.
+  std::string_view statement(std::string_view s) {
+    const auto end = s.find_first_of(";");
+    const auto colon = s.find(':');
+    if (s.front() == '$' && colon != std::string_view::npos && colon < end) {
+      labels_[s.substr(0, colon)] = functions_.back().instructions.size();
+      return trim(s.substr(colon + 1));
+    }
+    const std::string_view rest = end == std::string_view::npos ? std::string_view{} : trim(s.substr(end + 1));
+    s = trim(s.substr(0, end));
+    if (s.empty() || s.front() == '.') return rest;  // directives
+    PtxInstruction made;
+    made.line = line_;
+    if (s.front() == '@') {
+      const auto space = s.find_first_of(" \t");
+      s = space == std::string_view::npos ? std::string_view{} : trim(s.substr(space));
+    }
+    const auto space = s.find_first_of(" \t");
+    made.opcode = s.substr(0, space);
+    if (space != std::string_view::npos) made.operands = split_operands(s.substr(space));
+    functions_.back().instructions.push_back(std::move(made));
+    return rest;
+  }
+
+  // A branch back to a label makes what lies between a loop; the shortest around an instruction is its innermost.
+  void close() {
+    if (!inside_) return;
+    inside_ = false;
+    auto& code = functions_.back().instructions;
+    struct Span {
+      std::size_t first, last;
+    };
+    std::vector<Span> spans;
+    for (std::size_t i = 0; i < code.size(); ++i) {
+      if (!code[i].is("bra") || code[i].operands.empty()) continue;
+      const auto found = labels_.find(code[i].operands[0]);
+      if (found != labels_.end() && found->second <= i) spans.push_back({found->second, i});
+    }
+    std::stable_sort(spans.begin(), spans.end(),
+                     [](const Span& a, const Span& b) { return a.last - a.first > b.last - b.first; });
+    constexpr std::size_t kMostLoops = 4096;  // beyond, the longest are kept
+    for (std::size_t s = 0; s < std::min(spans.size(), kMostLoops); ++s) {
+      for (std::size_t i = spans[s].first; i <= spans[s].last; ++i) code[i].loop = static_cast<int>(s);
+    }
+  }
+
+  std::string_view text_;
+  std::vector<PtxFunction> functions_;
+  std::map<std::string_view, std::size_t> labels_;
+  std::string pending_name_;
+  std::uint32_t line_ = 0;
+  int depth_ = 0;
+  bool inside_ = false;
+};
+
+}  // namespace
+
+bool PtxInstruction::has(std::string_view modifier) const {
+  for (std::size_t at = opcode.find('.'); at != std::string_view::npos; at = opcode.find('.', at + 1)) {
+    const std::string_view rest = opcode.substr(at + 1);
+    if (rest.substr(0, rest.find('.')) == modifier) return true;
+  }
+  return false;
+}
+
+std::uint32_t PtxFunction::line_of(std::string_view opcode) const {
+  const auto found =
+      std::find_if(instructions.begin(), instructions.end(), [&](const PtxInstruction& i) { return i.is(opcode); });
+  return found == instructions.end() ? 0 : found->line;
+}
+
+bool looks_like_ptx(std::string_view text) {
+  const std::string_view head = text.substr(0, 65536);
+  return head.find(".version") != std::string_view::npos && head.find(".target") != std::string_view::npos &&
+         head.find(".address_size") != std::string_view::npos && head.find('\0') == std::string_view::npos;
+}
+
+std::string ptx_target(std::string_view text) {
+  const auto at = text.find(".target");
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = trim(text.substr(at + 7, 64));
+  return std::string(rest.substr(0, rest.find_first_of(", \t\r\n")));
+}
+
+std::vector<PtxFunction> read_ptx(std::string_view text) {
+  return Reader(text).read();
+}
+
+}  // namespace pinch::sass

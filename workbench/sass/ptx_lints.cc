@@ -1,0 +1,189 @@
+// Findings in PTX: what cannot be seen in SASS, or is cheaper to change before it.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "workbench/sass/lints.h"
+
+namespace pinch::sass {
+namespace {
+
+bool is_exp2(const PtxInstruction& i) {
+  return i.is("ex2") && !i.operands.empty();
+}
+bool is_multiply(const PtxInstruction& i) {
+  return i.is("mul") && i.has("f32") && i.operands.size() == 3;
+}
+bool is_maximum(const PtxInstruction& i) {
+  return i.is("max") && (i.has("f32") || i.has("f16x2") || i.has("bf16x2"));
+}
+bool is_division(const PtxInstruction& i) {
+  return i.is("div") && i.has("f32") && i.operands.size() == 3;
+}
+
+double cycles_of(const Machine& machine, std::string_view mnemonic) {
+  Instruction instruction;
+  instruction.mnemonic = mnemonic;
+  const Cost cost = machine.cost(instruction);
+  return *std::max_element(cost.uses.begin(), cost.uses.end());
+}
+
+class PtxLints {
+ public:
+  PtxLints(const PtxFunction& function, const Machine& machine) : function_(function), machine_(machine) {
+    for (std::size_t i = 0; i < code().size(); ++i) {
+      const auto& operands = code()[i].operands;
+      for (std::size_t o = 0; o < operands.size(); ++o) {
+        if (o == 0) {
+          definitions_[operands[0]].push_back(i);
+        } else {
+          uses_[operands[o]].push_back(i);
+        }
+      }
+    }
+  }
+
+  std::vector<Lint> find() {
+    missing_proxy_fence();
+    scale_after_exp2();
+    max_after_exp2();
+    division_by_group();
+    return std::move(found_);
+  }
+
+ private:
+  const std::vector<PtxInstruction>& code() const { return function_.instructions; }
+
+  // The one instruction that defines `name`, or null where it has none or several.
+  const PtxInstruction* definition(std::string_view name) const {
+    const auto found = definitions_.find(name);
+    return found != definitions_.end() && found->second.size() == 1 ? &code()[found->second[0]] : nullptr;
+  }
+
+  // A constant, or a value computed outside the loop.
+  bool invariant(std::string_view name, int loop) const {
+    if (name.empty()) return false;
+    if (name.front() != '%') return true;
+    const PtxInstruction* made = definition(name);
+    return made != nullptr && loop >= 0 && made->loop != loop;
+  }
+
+  void add(const char* id, std::uint32_t line, std::string message, double saves) {
+    found_.push_back({id, 0, line, std::move(message), saves});
+  }
+
+  // Generic stores to shared memory, then an async-proxy read of it, and no fence between.
+  void missing_proxy_fence() {
+    const PtxInstruction* store = nullptr;
+    for (const PtxInstruction& i : code()) {
+      if ((i.is("st") && i.has("shared")) || i.is("stmatrix")) store = &i;
+      if (i.is("fence.proxy.async")) store = nullptr;
+      const bool copies_out =
+          i.is("cp.async.bulk") && (i.has("global") && i.opcode.find(".global.shared") != std::string_view::npos);
+      const bool reads = copies_out || i.is("wgmma.mma_async") || i.is("tcgen05.mma") || i.is("cp.reduce.async.bulk");
+      if (!reads || store == nullptr) continue;
+      add("missing-proxy-fence", i.line,
+          fmt::format("{} may read shared memory that the generic store at PTX line {} wrote, with no "
+                      "fence.proxy.async between: the "
+                      "result is undefined; add fence.proxy.async.shared::cta after the stores, before the barrier",
+                      i.opcode, store->line),
+          0);
+      store = nullptr;  // one finding a store
+    }
+  }
+
+  // Candidates are grouped by loop, so that saves_cycles is of one iteration.
+  struct Group {
+    int count = 0;
+    std::uint32_t line = 0;
+  };
+  void count(std::map<int, Group>& groups, const PtxInstruction& i) {
+    Group& group = groups[i.loop];
+    if (group.count++ == 0) group.line = i.line;
+  }
+
+  // ex2(x) * s = ex2(x + log2 s), and the sum is free where x is already an fma.
+  void scale_after_exp2() {
+    std::map<int, Group> groups;
+    for (const PtxInstruction& i : code()) {
+      if (!is_multiply(i)) continue;
+      for (int side = 1; side <= 2; ++side) {
+        const PtxInstruction* exponential = definition(i.operands[static_cast<std::size_t>(side)]);
+        if (exponential == nullptr || !is_exp2(*exponential) || exponential->loop != i.loop) continue;
+        if (!invariant(i.operands[static_cast<std::size_t>(3 - side)], i.loop)) continue;
+        if (uses_.at(i.operands[static_cast<std::size_t>(side)]).size() != 1) continue;
+        count(groups, i);
+        break;
+      }
+    }
+    const double cycles = cycles_of(machine_, "FMUL");
+    for (const auto& [loop, group] : groups) {
+      add("algebra-scale-after-exp2", group.line,
+          fmt::format("{} multiplies by a constant follow ex2: 2^x * s = 2^(x + log2 s), and log2 s joins the fma that "
+                      "makes x; "
+                      "{} instructions x {:g} cycles",
+                      group.count, group.count, cycles),
+          group.count * cycles);
+    }
+  }
+
+  // ex2 rises, so the maximum of its results is ex2 of the maximum of its arguments.
+  void max_after_exp2() {
+    std::map<int, Group> groups;
+    for (const PtxInstruction& i : code()) {
+      if (!is_maximum(i)) continue;
+      const bool of_exp2 = std::any_of(i.operands.begin() + 1, i.operands.end(), [&](std::string_view name) {
+        const PtxInstruction* made = definition(name);
+        return made != nullptr && is_exp2(*made) && made->loop == i.loop;
+      });
+      if (of_exp2) count(groups, i);
+    }
+    const double cycles = cycles_of(machine_, "FMNMX");
+    for (const auto& [loop, group] : groups) {
+      add("algebra-max-after-exp2", group.line,
+          fmt::format("{} maxima of ex2 results: ex2 rises with its argument, so take the maximum of the arguments, "
+                      "where a row "
+                      "maximum often exists already, and one ex2 of it; {} instructions x {:g} cycles",
+                      group.count, group.count, cycles),
+          group.count * cycles);
+    }
+  }
+
+  // x/g, y/g, ...: one reciprocal and multiplies.
+  void division_by_group() {
+    std::map<std::pair<int, std::string_view>, Group> groups;
+    for (const PtxInstruction& i : code()) {
+      if (!is_division(i)) continue;
+      Group& group = groups[{i.loop, i.operands[2]}];
+      if (group.count++ == 0) group.line = i.line;
+    }
+    const double cycles = cycles_of(machine_, "MUFU.RCP");
+    for (const auto& [key, group] : groups) {
+      const bool constant = invariant(key.second, key.first);
+      if (group.count < 2 && !constant) continue;
+      const int saved = constant && key.first >= 0 ? group.count : group.count - 1;
+      if (saved == 0) continue;
+      add("algebra-division-by-group", group.line,
+          fmt::format("{} divisions by {}{}: take its reciprocal once and multiply (the last bit may differ), or fold "
+                      "it into a "
+                      "later scale; {} instructions x {:g} cycles",
+                      group.count, key.second, constant ? ", which the loop does not change" : "", saved, cycles),
+          saved * cycles);
+    }
+  }
+
+  const PtxFunction& function_;
+  const Machine& machine_;
+  std::map<std::string_view, std::vector<std::size_t>> definitions_, uses_;
+  std::vector<Lint> found_;
+};
+
+}  // namespace
+
+std::vector<Lint> lint_ptx(const PtxFunction& function, const Machine& machine) {
+  return PtxLints(function, machine).find();
+}
+
+}  // namespace pinch::sass

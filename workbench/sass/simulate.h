@@ -1,0 +1,31 @@
+// Warps of one sub-partition run a loop under their control codes.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "workbench/sass/machine.h"
+#include "workbench/sass/program.h"
+
+namespace pinch::sass {
+
+enum class Policy { kGreedy, kFair };  ///< stay on the warp while it can issue, or take the one that issued longest ago
+
+/// Costs of the instructions of one loop iteration, looked up once.
+struct LoopCode {
+  std::vector<const Instruction*> instructions;
+  std::vector<Cost> costs;
+};
+[[nodiscard]] LoopCode loop_code(const Kernel& kernel, std::span<const int> path, const Machine& machine);
+
+/// Cycles an iteration of `warps` warps that all run the loop: the growth of the time to the last warp's end between
+/// two numbers of iterations, so that start and end cancel. Instructions without a word run as stall 1, waiting on
+/// nothing. Source: issue rules as published for recent NVIDIA cores (Huerta et al., MICRO 2025), rates of the machine
+/// model.
+[[nodiscard]] double simulated_cycles(const LoopCode& code, const Machine& machine, int warps, Policy policy);
+
+/// The longest chain from one iteration to the next through registers, in cycles: no order of the instructions and no
+/// number of warps makes one warp faster. 0 where operands are not known.
+[[nodiscard]] double dependency_cycles(const LoopCode& code);
+
+}  // namespace pinch::sass

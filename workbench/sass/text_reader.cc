@@ -1,0 +1,305 @@
+#include "workbench/sass/text_reader.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <unordered_map>
+
+namespace pinch::sass {
+namespace {
+
+bool is_space(char c) {
+  return c == ' ' || c == '\t' || c == '\r';
+}
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && is_space(s.front())) s.remove_prefix(1);
+  while (!s.empty() && is_space(s.back())) s.remove_suffix(1);
+  return s;
+}
+
+bool take(std::string_view& s, std::string_view prefix) {
+  if (s.substr(0, prefix.size()) != prefix) return false;
+  s.remove_prefix(prefix.size());
+  return true;
+}
+
+// Hexadecimal digits at the front of `s`.
+template <class T>
+bool take_hex(std::string_view& s, T& value) {
+  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value, 16);
+  if (error != std::errc() || end == s.data()) return false;
+  s.remove_prefix(static_cast<std::size_t>(end - s.data()));
+  return true;
+}
+
+// "/*0120*/" at the front of an instruction line.
+bool take_offset(std::string_view& s, std::uint32_t& offset) {
+  std::string_view rest = s;
+  if (!take(rest, "/*")) return false;
+  std::uint64_t wide = 0;
+  if (rest.empty() || rest.front() == ' ' || !take_hex(rest, wide) || !take(rest, "*/")) return false;
+  if (wide > 0xffffffffu) return false;
+  offset = static_cast<std::uint32_t>(wide);
+  s = rest;
+  return true;
+}
+
+// "/* 0x00000a00ff017b82 */"
+bool take_word(std::string_view& s, std::uint64_t& word) {
+  std::string_view rest = trim(s);
+  if (!take(rest, "/* 0x") || !take_hex(rest, word) || !take(rest, " */")) return false;
+  s = rest;
+  return true;
+}
+
+class Reader {
+ public:
+  Reader(std::shared_ptr<const std::string> text, const std::string& name) : text_(std::move(text)), name_(name) {}
+
+  Result<Program> read() {
+    program_.mnemonics_from = "text";
+    std::string_view rest = *text_;
+    while (!rest.empty()) {
+      const auto* end = static_cast<const char*>(std::memchr(rest.data(), '\n', rest.size()));
+      const std::size_t length = end == nullptr ? rest.size() : static_cast<std::size_t>(end - rest.data());
+      ++line_;
+      PINCH_TRY(line(rest.substr(0, length)));
+      rest.remove_prefix(std::min(rest.size(), length + 1));
+    }
+    PINCH_TRY(end_kernel());
+    if (program_.kernels.empty()) {
+      return fail("no SASS instruction found; give the output of nvdisasm -c or cuobjdump --dump-sass");
+    }
+    program_.texts.push_back(text_);
+    return std::move(program_);
+  }
+
+ private:
+  Error fail(const std::string& what) const { return {ErrorCode::kCorrupt, what, fmt::format("{}:{}", name_, line_)}; }
+
+  Result<void> line(std::string_view raw) {
+    std::string_view s = trim(raw);
+    if (s.empty()) return {};
+    if (s.front() == '/') {
+      std::uint32_t offset = 0;
+      if (take_offset(s, offset)) return instruction(offset, s);
+      std::uint64_t high = 0;
+      if (waits_for_high_ && take_word(s, high)) return high_word(high);
+      if (take(s, "//## File ")) source_line(s);
+      return {};
+    }
+    if (waits_for_high_) return fail("the second half of the instruction's word is missing; the text is cut");
+    if (take(s, "Function :") || take(s, "Function:")) return begin_kernel(trim(s));
+    if (take(s, ".section")) return section(trim(s));
+    if (take(s, ".target")) return arch(trim(s));
+    if (take(s, "code for ")) return arch(trim(s));
+    if (take(s, "arch = ")) return arch(trim(s));
+    if (s.back() == ':' && s.find(' ') == std::string_view::npos) labels_[s.substr(0, s.size() - 1)] = here();
+    return {};
+  }
+
+  std::int32_t here() const { return open_ ? static_cast<std::int32_t>(kernel().instructions.size()) : 0; }
+  Kernel& kernel() { return program_.kernels.back(); }
+  const Kernel& kernel() const { return program_.kernels.back(); }
+
+  Result<void> section(std::string_view s) {
+    PINCH_TRY(end_kernel());
+    if (take(s, ".text.")) return begin_kernel(s.substr(0, s.find(',')));
+    return {};
+  }
+
+  Result<void> begin_kernel(std::string_view name) {
+    PINCH_TRY(end_kernel());
+    program_.kernels.emplace_back();
+    kernel().name = std::string(name);
+    kernel().arch = arch_;
+    labels_.clear();
+    open_ = true;
+    file_ = 0;
+    source_line_ = 0;
+    return {};
+  }
+
+  Result<void> arch(std::string_view s) {
+    const std::string_view word = s.substr(0, s.find_first_of(" \t,"));
+    if (word.substr(0, 3) == "sm_") arch_ = std::string(word);
+    return {};
+  }
+
+  // «"kernels.cu", line 122», perhaps with "inlined at" behind it.
+  void source_line(std::string_view s) {
+    if (!open_ || !take(s, "\"")) return;
+    const std::string_view file = s.substr(0, s.find('"'));
+    const auto at = s.find("line ");
+    if (at == std::string_view::npos) return;
+    std::uint32_t number = 0;
+    std::from_chars(s.data() + at + 5, s.data() + s.size(), number);
+    auto& files = kernel().files;
+    std::size_t index = 0;
+    while (index < files.size() && files[index] != file) ++index;
+    if (index == files.size()) {
+      if (index >= 0xffff) return;
+      files.emplace_back(file);
+    }
+    file_ = static_cast<std::uint16_t>(index);
+    source_line_ = number;
+  }
+
+  Result<void> instruction(std::uint32_t offset, std::string_view s) {
+    if (waits_for_high_) return fail("the second half of the instruction's word is missing; the text is cut");
+    if (!open_) {
+      PINCH_TRY(begin_kernel("(unnamed)"));
+    }
+    auto& list = kernel().instructions;
+    if (!list.empty() && offset <= list.back().offset) {
+      return fail(fmt::format("offset 0x{:x} does not follow 0x{:x}", offset, list.back().offset));
+    }
+    const auto semicolon = s.find(';');
+    if (semicolon == std::string_view::npos) return fail("an instruction without ';'; the text is cut");
+    Instruction made;
+    made.offset = offset;
+    made.line = source_line_;
+    made.file = file_;
+    decode(trim(s.substr(0, semicolon)), made);
+    s.remove_prefix(semicolon + 1);
+    if (take_word(s, made.low)) waits_for_high_ = true;
+    list.push_back(made);
+    return {};
+  }
+
+  Result<void> high_word(std::uint64_t high) {
+    Instruction& last = kernel().instructions.back();
+    last.high = high;
+    last.control = decode_control(high);
+    last.has_word = true;
+    waits_for_high_ = false;
+    return {};
+  }
+
+  void decode(std::string_view s, Instruction& made) {
+    if (take(s, "{")) s = trim(s);  // bundles of old releases
+    if (take(s, "@")) {
+      made.guard_negated = take(s, "!");
+      take(s, "U");
+      made.guard = 0;
+      if (take(s, "PT")) {
+        made.guard = kAlways;
+      } else if (take(s, "P") && !s.empty()) {
+        made.guard = static_cast<std::uint8_t>(s.front() - '0') & 7;
+        s.remove_prefix(1);
+      }
+      s = trim(s);
+    }
+    const auto space = s.find_first_of(" \t");
+    made.mnemonic = s.substr(0, space);
+    if (space == std::string_view::npos) return branch(made);  // NOP, EXIT
+    std::string_view operands = trim(s.substr(space));
+    if (const auto note = operands.find("(*"); note != std::string_view::npos) {  // (*"SpillRefill"*), branch tables
+      made.marked_spill = operands.find("SpillRefill", note) != std::string_view::npos;
+      operands = trim(operands.substr(0, note));
+    }
+    for (std::string_view mark : {" &", " ?"}) {  // scheduling annotations that some releases print
+      operands = trim(operands.substr(0, operands.find(mark)));
+    }
+    if (!operands.empty() && (operands.front() == '&' || operands.front() == '?')) operands = {};
+    made.operands = operands;
+    branch(made);
+  }
+
+  // Notes where a branch goes; resolved when the section is whole.
+  void branch(Instruction& made) {
+    const std::string_view base = made.base();
+    const bool jumps = base == "BRA" || base == "CALL" || base == "JMP" || base == "BSSY" || base == "BRX";
+    if (!jumps && base != "EXIT" && base != "RET") return;
+    made.conditional = made.guard != kAlways || made.guard_negated;
+    if (!jumps) return;
+    std::string_view operand = made.operands;
+    const auto comma = operand.rfind(',');
+    if (comma != std::string_view::npos) {
+      const std::string_view first = trim(operand.substr(0, comma));
+      if (base == "BRA" && first != "PT" && first != "UPT") made.conditional = true;  // "BRA !P3, 0x110"
+      operand = trim(operand.substr(comma + 1));
+    }
+    if (take(operand, "`(")) {
+      pending_.push_back({here(), operand.substr(0, operand.find(')')), 0});
+      return;
+    }
+    std::uint32_t absolute = 0;
+    if (take(operand, "0x") && take_hex(operand, absolute)) pending_.push_back({here(), {}, absolute});
+  }
+
+  std::optional<std::int32_t> at_offset(std::uint32_t offset) const {
+    const auto& list = kernel().instructions;
+    const auto found = std::lower_bound(list.begin(), list.end(), offset,
+                                        [](const Instruction& i, std::uint32_t o) { return i.offset < o; });
+    if (found == list.end() || found->offset != offset) return std::nullopt;
+    return static_cast<std::int32_t>(found - list.begin());
+  }
+
+  Result<void> end_kernel() {
+    if (!open_) return {};
+    if (waits_for_high_) return fail("the second half of the last instruction's word is missing; the text is cut");
+    open_ = false;
+    for (const Pending& p : pending_) {
+      Instruction& from = kernel().instructions[static_cast<std::size_t>(p.from)];
+      std::optional<std::int32_t> target;
+      if (p.label.empty()) {
+        target = at_offset(p.offset);
+      } else if (const auto found = labels_.find(p.label); found != labels_.end()) {
+        target = found->second;
+      }
+      const bool leaves_section =
+          from.is("CALL") || from.is("JMP") || from.is("BSSY");  // by name, or the section's end
+      if (target && *target < static_cast<std::int32_t>(kernel().instructions.size())) {
+        from.target = *target;
+      } else if (!leaves_section) {
+        return fail(fmt::format("the {} at offset 0x{:x} of {} goes to {}, where no instruction is", from.mnemonic,
+                                from.offset, kernel().name,
+                                p.label.empty() ? fmt::format("0x{:x}", p.offset) : std::string(p.label)));
+      }
+    }
+    pending_.clear();
+    if (kernel().instructions.empty()) program_.kernels.pop_back();
+    return {};
+  }
+
+  struct Pending {
+    std::int32_t from;
+    std::string_view label;
+    std::uint32_t offset;
+  };
+
+  std::shared_ptr<const std::string> text_;
+  const std::string& name_;
+  Program program_;
+  std::unordered_map<std::string_view, std::int32_t> labels_;
+  std::vector<Pending> pending_;
+  std::string arch_;
+  std::uint32_t source_line_ = 0;
+  std::size_t line_ = 0;
+  std::uint16_t file_ = 0;
+  bool open_ = false;
+  bool waits_for_high_ = false;
+};
+
+}  // namespace
+
+bool looks_like_sass_text(std::string_view text) {
+  const std::string_view head = text.substr(0, 65536);
+  if (head.find('\0') != std::string_view::npos) return false;
+  for (std::string_view mark :
+       {"\tcode for sm_", "Function :", ".headerflags", "\t.target\tsm_", ".section\t.text.", "/*0000*/"}) {
+    if (head.find(mark) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+Result<Program> read_sass_text(std::shared_ptr<const std::string> text, const std::string& name) {
+  return Reader(std::move(text), name).read();
+}
+
+}  // namespace pinch::sass
