@@ -1,0 +1,414 @@
+// The wgmma kernel: out[m, n] = alpha * a[m, k] * dequantised(weights)[n, k]^T, with operands swapped: the weights are
+// wgmma's A, decoded into registers, and the activations its B, in shared memory, so a CTA computes a
+// [tile_n, tile_m] tile of out^T.
+//
+// Roles: one producer thread fills a ring of stages by bulk copies (activations through a tensor map, codes and scales as
+// contiguous runs); two consumer warpgroups decode and multiply. A consumer decodes k16 block b + 1 between the issue
+// of the wgmma of block b and the wait for block b - 1, so decoding runs under the tensor core.
+#pragma once
+
+#include <cuda.h>
+
+#include "kernels/common/cuda/ptx/acquire_release.cuh"
+#include "kernels/common/cuda/ptx/bulk_copy.cuh"
+#include "kernels/common/cuda/ptx/fence.cuh"
+#include "kernels/common/cuda/ptx/mbarrier.cuh"
+#include "kernels/common/cuda/ptx/named_barrier.cuh"
+#include "kernels/common/cuda/ptx/setmaxnreg.cuh"
+#include "kernels/common/cuda/ptx/stmatrix.cuh"
+#include "kernels/common/cuda/ptx/wgmma.cuh"
+#include "kernels/gemm_bf16_fp4/sm90/schedule.h"
+#include "kernels/gemm_bf16_fp4/sm90/smem.cuh"
+
+namespace pinch::gemm_bf16_fp4::sm90 {
+
+struct WgmmaParams {
+  const uint8_t* codes;   // prepared: [row tile, k tile, 2048]
+  const uint8_t* scales;  // prepared: [row tile, k tile, scale tile bytes]
+  void* out;              // [m, out_stride]; used by FP32 outputs, bf16 goes through the tensor map
+  float* partials;        // [workers * cluster_n, tile_n * tile_m] of the shared tiles
+  uint32_t* flags;        // [workers * cluster_n, 2], zero between launches
+  float alpha;             // with the preparation's power of two folded in
+  uint32_t nvfp4_exponent; // kNvfp4ScaleExponent, kept opaque: see decode_scale
+  int m;
+  int n;
+  int out_stride;
+  int row_tiles;  // 64-row tiles of the weights
+  int k_tiles;    // 64-column tiles of the weights
+  Schedule schedule;
+};
+
+// A position in the ring: stage index, and the parity that its barriers complete with next.
+template <int kStages>
+struct RingPosition {
+  int stage = 0;
+  uint32_t parity = 0;
+
+  __device__ __forceinline__ RingPosition next() const {
+    return stage + 1 == kStages ? RingPosition{0, parity ^ 1} : RingPosition{stage + 1, parity};
+  }
+};
+
+__device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
+  while (!ptx::mbarrier_try_wait_parity(barrier, parity)) {}
+}
+
+// First 64-row weight tile of this CTA's part of a tile.
+template <typename T>
+__device__ __forceinline__ int first_row_tile(int n_tile, int cta_rank) {
+  return (n_tile * T::kCluster + cta_rank) * T::kRowTiles;
+}
+
+template <typename T>
+__device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaParams& params,
+                                         const CUtensorMap& activations_map, int worker, int cta_rank) {
+  constexpr int kRowsShare = T::kTileM / T::kCluster;  // rows of the activation tile that this CTA sends to all
+  ptx::prefetch_tensormap(&activations_map);
+  RingPosition<T::kStages> ring;
+  SegmentWalker walker(params.schedule, worker);
+  Segment segment;
+  while (walker.next(segment)) {
+    const TilePosition position = position_of(params.schedule, segment.tile);
+    const int first_m = position.m_tile * T::kTileM + cta_rank * kRowsShare;
+    // Row tiles past the end repeat the last one: their products are never stored.
+    int row_tile[T::kRowTiles];
+#pragma unroll
+    for (int r = 0; r < T::kRowTiles; ++r)
+      row_tile[r] = min(first_row_tile<T>(position.n_tile, cta_rank) + r, params.row_tiles - 1) * params.k_tiles;
+
+    for (int k = segment.k_begin; k < segment.k_end; ++k, ring = ring.next()) {
+      const uint32_t full = ptx::shared_address(&shared.full[ring.stage]);
+      wait_for(ptx::shared_address(&shared.empty[ring.stage]), ring.parity ^ 1);
+      ptx::mbarrier_arrive_expect_tx(full, T::kStageBytes);
+#pragma unroll
+      for (int slab = 0; slab < T::kSlabs; ++slab) {
+        // A slab past the end of k repeats the last weight tile against activations that the tensor map fills with zeros.
+        const int k_tile = T::kSlabs == 1 ? k : min(k * T::kSlabs + slab, params.k_tiles - 1);
+        const int x = (k * T::kSlabs + slab) * 64;
+        const uint32_t activations =
+            ptx::shared_address(shared.activations[ring.stage][slab]) + (T::kCluster == 1 ? 0 : cta_rank * kRowsShare * 128);
+        if constexpr (T::kCluster > 1) {
+          ptx::cp_async_bulk_tensor_2d_multicast(activations, &activations_map, x, first_m, full, (1 << T::kCluster) - 1);
+        } else {
+          ptx::cp_async_bulk_tensor_2d_shared_global(activations, &activations_map, x, first_m, full);
+        }
+#pragma unroll
+        for (int r = 0; r < T::kRowTiles; ++r) {
+          const int64_t tile = row_tile[r] + k_tile;
+          ptx::cp_async_bulk_shared_global(ptx::shared_address(shared.codes[ring.stage][r][slab]),
+                                           params.codes + tile * T::kCodeTileBytes, T::kCodeTileBytes, full);
+          ptx::cp_async_bulk_shared_global(ptx::shared_address(shared.scales[ring.stage][r][slab]),
+                                           params.scales + tile * T::kScaleTileBytes, T::kScaleTileBytes, full);
+        }
+      }
+    }
+  }
+}
+
+// Tells every producer of the cluster that this warp no longer reads the stage.
+template <typename T>
+__device__ __forceinline__ void release_stage(SharedStorage<T>& shared, int stage) {
+  const int lane = threadIdx.x % 32;
+  const uint32_t empty = ptx::shared_address(&shared.empty[stage]);
+  if constexpr (T::kCluster > 1) {
+    if (lane < T::kCluster) ptx::mbarrier_arrive_cluster(ptx::mapa(empty, lane));
+  } else {
+    if (lane == 0) ptx::mbarrier_arrive(empty);
+  }
+}
+
+// One thread's part of a 64 x 64 weight tile, as stored.
+template <Format kFormat>
+struct WeightSlab {
+  uint32_t words[4];
+  ScaleWords scales;
+
+  __device__ __forceinline__ void load(const uint8_t* codes, const uint8_t* scale_bytes, int thread) {
+    const uint4 four = *reinterpret_cast<const uint4*>(codes + thread * 16);
+    words[0] = four.x;
+    words[1] = four.y;
+    words[2] = four.z;
+    words[3] = four.w;
+    if constexpr (kFormat == Format::kNvfp4) {
+      const uint2 two = *reinterpret_cast<const uint2*>(scale_bytes + thread / 4 * 8);
+      scales.word[0] = two.x;
+      scales.word[1] = two.y;
+    } else {
+      scales.word[0] = *reinterpret_cast<const uint32_t*>(scale_bytes + thread / 4 * 4);
+    }
+  }
+
+  __device__ __forceinline__ void decode(int block, uint32_t nvfp4_exponent, uint32_t (&into)[4]) const {
+    const Fragment fragment =
+        scale_fragment(decode_word(words[block]), decode_scale<kFormat>(scales, block, nvfp4_exponent));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) into[i] = fragment.a[i];
+  }
+};
+
+// Accumulates k iterations [segment.k_begin, segment.k_end) into `sums`.
+template <typename T>
+__device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaParams& params, RingPosition<T::kStages>& ring, const Segment& segment,
+                                         int warpgroup, float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
+  constexpr int kDescriptorStep = 32 >> 4;  // one k16 step inside the swizzled rows
+  constexpr int kGroups = T::kSteps / T::kGroup;
+  const int thread = threadIdx.x % 128;
+  WeightSlab<T::kFormat> weights[T::kRowBlocks];
+  uint32_t fragments[2][T::kGroup][T::kRowBlocks][4];
+
+  auto load_weights = [&](int stage, int slab) {
+#pragma unroll
+    for (int r = 0; r < T::kRowBlocks; ++r) {
+      const int row_tile = warpgroup * T::kRowBlocks + r;
+      weights[r].load(shared.codes[stage][row_tile][slab], shared.scales[stage][row_tile][slab], thread);
+    }
+  };
+  auto decode_group = [&](int group) {
+#pragma unroll
+    for (int i = 0; i < T::kGroup; ++i)
+#pragma unroll
+      for (int r = 0; r < T::kRowBlocks; ++r)
+        weights[r].decode((group * T::kGroup + i) % 4, params.nvfp4_exponent, fragments[group % 2][i][r]);
+  };
+
+  wait_for(ptx::shared_address(&shared.full[ring.stage]), ring.parity);
+  load_weights(ring.stage, 0);
+  decode_group(0);
+
+  int accumulate = 0;
+  int previous_stage = -1;
+  for (int k = segment.k_begin; k < segment.k_end; ++k) {
+    const RingPosition<T::kStages> next = ring.next();
+    const uint32_t activations = ptx::wgmma_descriptor_swizzle128(ptx::shared_address(shared.activations[ring.stage][0]));
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      ptx::wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < T::kGroup; ++i) {
+        const int step = group * T::kGroup + i;
+        const uint32_t descriptor = activations + step / 4 * (T::kTileM * 128 >> 4) + step % 4 * kDescriptorStep;
+#pragma unroll
+        for (int r = 0; r < T::kRowBlocks; ++r)
+          ptx::wgmma_mma_async_bf16<T::kTileM>(sums[r], fragments[group % 2][i][r], descriptor, accumulate);
+        accumulate = 1;
+      }
+      ptx::wgmma_commit_group();
+      // A slab's last block is in its fragment: the words' registers take the next slab's.
+      if (group + 1 == kGroups) {
+        if (k + 1 < segment.k_end) {
+          wait_for(ptx::shared_address(&shared.full[next.stage]), next.parity);
+          load_weights(next.stage, 0);
+        }
+      } else if ((group + 1) * T::kGroup % 4 == 0) {
+        load_weights(ring.stage, (group + 1) * T::kGroup / 4);
+      }
+      ptx::wgmma_wait_group<1>();
+      if (group == 0 && previous_stage >= 0) release_stage<T>(shared, previous_stage);
+      decode_group((group + 1) % kGroups);
+    }
+    previous_stage = ring.stage;
+    ring = next;
+  }
+  ptx::wgmma_wait_group<0>();
+#pragma unroll
+  for (int r = 0; r < T::kRowBlocks; ++r)
+#pragma unroll
+    for (int i = 0; i < T::kTileM / 2; ++i) asm volatile("" : "+f"(sums[r][i])::"memory");
+  release_stage<T>(shared, previous_stage);
+}
+
+// Where a CTA keeps the partial sums of one warpgroup: [row block, quad of registers, thread] of float4.
+template <typename T>
+__device__ __forceinline__ float4* partials_of(const WgmmaParams& params, int cta, int warpgroup) {
+  constexpr int kWarpgroupFloats = T::kTileN * T::kTileM / T::kConsumers;
+  return reinterpret_cast<float4*>(params.partials + (static_cast<int64_t>(cta) * T::kConsumers + warpgroup) * kWarpgroupFloats) +
+         threadIdx.x % 128;
+}
+
+template <typename T>
+__device__ __forceinline__ void store_partial(const WgmmaParams& params, int cta, int warpgroup,
+                                              const float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
+  float4* to = partials_of<T>(params, cta, warpgroup);
+#pragma unroll
+  for (int r = 0; r < T::kRowBlocks; ++r)
+#pragma unroll
+    for (int i = 0; i < T::kTileM / 8; ++i)
+      __stcg(to + (r * (T::kTileM / 8) + i) * 128,
+             make_float4(sums[r][4 * i], sums[r][4 * i + 1], sums[r][4 * i + 2], sums[r][4 * i + 3]));
+  ptx::bar_sync(1 + warpgroup, 128);
+  if (threadIdx.x % 128 == 0) ptx::st_release_gpu(params.flags + cta * T::kConsumers + warpgroup, 1);
+}
+
+// Adds the partial sums of the tile's other workers, nearest first: a fixed order, so equal runs give equal bits.
+template <typename T>
+__device__ __forceinline__ void add_partials(const WgmmaParams& params, const Segment& segment, int worker, int cta_rank,
+                                             int warpgroup, float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
+  const int tile_begin = segment.tile * params.schedule.k_iterations;
+  int first = worker - 1;
+  while (params.schedule.range_begin(first) > tile_begin) --first;
+  for (int other = first + threadIdx.x % 128; other < worker; other += 128) {
+    uint32_t* flag = params.flags + (other * T::kCluster + cta_rank) * T::kConsumers + warpgroup;
+    while (ptx::ld_acquire_gpu(flag) == 0) {}
+    *flag = 0;  // ready for the next launch
+  }
+  ptx::bar_sync(1 + warpgroup, 128);
+#pragma unroll 1
+  for (int other = worker - 1; other >= first; --other) {
+    const float4* from = partials_of<T>(params, other * T::kCluster + cta_rank, warpgroup);
+#pragma unroll
+    for (int r = 0; r < T::kRowBlocks; ++r)
+#pragma unroll
+      for (int i = 0; i < T::kTileM / 8; ++i) {
+        const float4 part = __ldcg(from + (r * (T::kTileM / 8) + i) * 128);
+        sums[r][4 * i] += part.x;
+        sums[r][4 * i + 1] += part.y;
+        sums[r][4 * i + 2] += part.z;
+        sums[r][4 * i + 3] += part.w;
+      }
+  }
+}
+
+__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const uint32_t&>(pair);
+}
+
+// bf16: transposed through shared memory, stored by the copy engine, which leaves out what lies outside the output.
+template <typename T>
+__device__ __forceinline__ void store_staged(SharedStorage<T>& shared, const WgmmaParams& params, const CUtensorMap& out_map,
+                                             int first_m, int first_n, int warpgroup,
+                                             const float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
+  constexpr int kColumns = T::kStagedColumns;
+  const int thread = threadIdx.x % 128;
+  const int warp = thread / 32;
+  const int lane = thread % 32;
+  const float alpha = params.alpha;
+  // Lane l gives the address of row l % 8 of 8 x 8 matrix l / 8: matrices 1 and 3 are rows + 8 of n, 2 and 3 columns + 8 of m.
+  const int column = (lane / 16) * 8 + lane % 8;
+  const uint32_t chunk = 2 * warp + (lane / 8) % 2;
+  const uint32_t lane_offset = column * 128 + ((chunk ^ (lane % 8)) * 16);
+#pragma unroll
+  for (int r = 0; r < T::kRowBlocks; ++r) {
+    const int n = first_n + (warpgroup * T::kRowBlocks + r) * 64;
+#pragma unroll
+    for (int part = 0; part < T::kTileM / kColumns; ++part) {
+      const int buffer = (r * (T::kTileM / kColumns) + part) % 2;
+      const uint32_t staging = ptx::shared_address(shared.staging[warpgroup][buffer]);
+      if (thread == 0) ptx::cp_async_bulk_wait_group_read<1>();
+      ptx::bar_sync(1 + warpgroup, 128);
+      const float* part_sums = &sums[r][part * kColumns / 2];
+      if constexpr (kColumns == 8) {
+        ptx::stmatrix_x2_trans(staging + (lane % 8) * 128 + ((2 * warp + (lane / 8) % 2) ^ (lane % 8)) * 16,
+                               pack_bf16(part_sums[0] * alpha, part_sums[1] * alpha),
+                               pack_bf16(part_sums[2] * alpha, part_sums[3] * alpha));
+      } else {
+#pragma unroll
+        for (int i = 0; i < kColumns / 16; ++i)
+          ptx::stmatrix_x4_trans(staging + lane_offset + i * 16 * 128,
+                                 pack_bf16(part_sums[8 * i] * alpha, part_sums[8 * i + 1] * alpha),
+                                 pack_bf16(part_sums[8 * i + 2] * alpha, part_sums[8 * i + 3] * alpha),
+                                 pack_bf16(part_sums[8 * i + 4] * alpha, part_sums[8 * i + 5] * alpha),
+                                 pack_bf16(part_sums[8 * i + 6] * alpha, part_sums[8 * i + 7] * alpha));
+      }
+      ptx::fence_proxy_async_shared();
+      ptx::bar_sync(1 + warpgroup, 128);
+      const int m = first_m + part * kColumns;
+      if (thread == 0) {
+        if (m < params.m && n < params.n) ptx::cp_async_bulk_tensor_2d_global_shared(&out_map, n, m, staging);
+        ptx::cp_async_bulk_commit_group();  // even if empty: the waits above count groups
+      }
+    }
+  }
+}
+
+// FP32: eight lanes write a whole 32-byte sector.
+template <typename T>
+__device__ __forceinline__ void store_direct(const WgmmaParams& params, int first_m, int first_n, int warpgroup,
+                                             const float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
+  const int thread = threadIdx.x % 128;
+  const int row = 16 * (thread / 32) + (thread % 32) / 4;
+  float* out = static_cast<float*>(params.out);
+#pragma unroll
+  for (int r = 0; r < T::kRowBlocks; ++r) {
+    const int n = first_n + (warpgroup * T::kRowBlocks + r) * 64 + row;
+    int m = first_m + 2 * (thread % 4);
+    float* to = out + static_cast<int64_t>(m) * params.out_stride + n;
+#pragma unroll
+    for (int i = 0; i < T::kTileM / 8; ++i) {
+      if (m < params.m && n < params.n) to[0] = sums[r][4 * i] * params.alpha;
+      if (m < params.m && n + 8 < params.n) to[8] = sums[r][4 * i + 2] * params.alpha;
+      if (m + 1 < params.m && n < params.n) to[params.out_stride] = sums[r][4 * i + 1] * params.alpha;
+      if (m + 1 < params.m && n + 8 < params.n) to[params.out_stride + 8] = sums[r][4 * i + 3] * params.alpha;
+      m += 8;
+      to += 8 * static_cast<int64_t>(params.out_stride);
+    }
+  }
+}
+
+template <typename T>
+__device__ __forceinline__ void consumer(SharedStorage<T>& shared, const WgmmaParams& params, const CUtensorMap& out_map,
+                                         int worker, int cta_rank, int warpgroup) {
+  RingPosition<T::kStages> ring;
+  SegmentWalker walker(params.schedule, worker);
+  Segment segment;
+  while (walker.next(segment)) {
+    float sums[T::kRowBlocks][T::kTileM / 2];
+    multiply<T>(shared, params, ring, segment, warpgroup, sums);
+    if (segment.k_end < params.schedule.k_iterations) {
+      store_partial<T>(params, worker * T::kCluster + cta_rank, warpgroup, sums);
+      continue;
+    }
+    if (segment.k_begin > 0) add_partials<T>(params, segment, worker, cta_rank, warpgroup, sums);
+    const TilePosition position = position_of(params.schedule, segment.tile);
+    const int first_m = position.m_tile * T::kTileM;
+    const int first_n = first_row_tile<T>(position.n_tile, cta_rank) * 64;
+    if constexpr (T::kStagedOutput) {
+      store_staged<T>(shared, params, out_map, first_m, first_n, warpgroup, sums);
+    } else {
+      store_direct<T>(params, first_m, first_n, warpgroup, sums);
+    }
+  }
+  if (T::kStagedOutput && threadIdx.x % 128 == 0) ptx::cp_async_bulk_wait_group<0>();
+}
+
+template <typename T>
+__global__ void __launch_bounds__(T::kThreads, 1)
+    wgmma_kernel(const __grid_constant__ CUtensorMap activations_map, const __grid_constant__ CUtensorMap out_map,
+                 const __grid_constant__ WgmmaParams params) {
+  extern __shared__ __align__(1024) uint8_t shared_memory[];
+  auto& shared = *reinterpret_cast<SharedStorage<T>*>(shared_memory);
+  const int warpgroup = __shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0);
+  const int cta_rank = T::kCluster > 1 ? ptx::cluster_ctarank() : 0;
+  const int worker = blockIdx.x / T::kCluster;
+
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < T::kStages; ++stage) {
+      ptx::mbarrier_init(ptx::shared_address(&shared.full[stage]), 1);
+      ptx::mbarrier_init(ptx::shared_address(&shared.empty[stage]), T::kConsumers * 4 * T::kCluster);
+    }
+    ptx::fence_mbarrier_init();
+  }
+  if constexpr (T::kCluster > 1) {
+    ptx::barrier_cluster_arrive();
+    ptx::barrier_cluster_wait();
+  } else {
+    __syncthreads();
+  }
+
+  if (warpgroup == 0) {
+    ptx::setmaxnreg_dec<T::kProducerRegisters>();
+    if (threadIdx.x == 0) producer<T>(shared, params, activations_map, worker, cta_rank);
+    __syncwarp();
+  } else {
+    ptx::setmaxnreg_inc<T::kConsumerRegisters>();
+    consumer<T>(shared, params, out_map, worker, cta_rank, warpgroup - 1);
+    __syncwarp();
+  }
+  // A CTA's shared memory must outlive the copies and arrivals that its cluster still sends to it.
+  if constexpr (T::kCluster > 1) {
+    ptx::barrier_cluster_arrive();
+    ptx::barrier_cluster_wait();
+  }
+}
+
+}  // namespace pinch::gemm_bf16_fp4::sm90

@@ -1,0 +1,83 @@
+// Tactics of the wgmma kernel: what is compiled (WgmmaTile) and what is chosen at launch (WgmmaTactic).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace pinch::gemm_bf16_fp4::sm90 {
+
+// One compiled kernel. n runs over output channels (rows of the weights), m over rows of the activations.
+struct WgmmaTile {
+  int tile_n = 128;   // 128 or 256
+  int tile_m = 128;   // width of one wgmma: 8 or a multiple of 16 up to 256
+  int tile_k = 64;    // 64 or 128: columns a stage
+  int stages = 4;     // depth of the shared-memory ring
+  int consumers = 2;  // warpgroups that decode and multiply: 2 or 4
+  int cluster_n = 1;  // CTAs along n that share one activation tile by multicast: 1, 2 or 4
+
+  bool operator==(const WgmmaTile&) const = default;
+};
+
+// A full set of launch knobs.
+struct WgmmaTactic {
+  WgmmaTile tile;
+  int split_k = 1;   // 0: stream-k (tiles left over after whole waves are cut evenly), 1: none, s: s parts a tile
+  int raster_m = 8;  // m tiles that are walked before n advances
+
+  bool operator==(const WgmmaTactic&) const = default;
+};
+
+inline constexpr int kStreamK = 0;
+inline constexpr int kMaxSharedBytes = 227 * 1024;
+
+// Columns of the output tile that the epilogue stages at once.
+constexpr int staged_columns(const WgmmaTile& tile) {
+  return tile.tile_m % 32 == 0 ? 32 : tile.tile_m % 16 == 0 ? 16 : 8;
+}
+
+// Shared memory of one CTA. scale_tile_bytes: 256 for NVFP4, 128 for MXFP4.
+constexpr int shared_bytes(const WgmmaTile& tile, int scale_tile_bytes) {
+  const int slabs = tile.tile_k / 64;
+  const int row_tiles = tile.tile_n / 64;
+  const int activations = tile.stages * slabs * tile.tile_m * 128;
+  const int staging = tile.consumers * 2 * staged_columns(tile) * 128;
+  const int weights = tile.stages * slabs * row_tiles * (2048 + scale_tile_bytes);
+  const int barriers = 2 * tile.stages * 8;
+  return (activations + staging + weights + barriers + 1023) / 1024 * 1024;
+}
+
+// Why a tile cannot be compiled; empty if it can. Larger scale tiles (NVFP4) decide.
+constexpr std::string_view illegal(const WgmmaTile& tile) {
+  if (tile.tile_n != 128 && tile.tile_n != 256) return "tile_n must be 128 or 256";
+  if (tile.tile_m != 8 && (tile.tile_m < 16 || tile.tile_m > 256 || tile.tile_m % 16 != 0))
+    return "tile_m must be 8 or a multiple of 16 up to 256";
+  if (tile.consumers != 2 && tile.consumers != 4) return "consumers must be 2 or 4";
+  if (tile.tile_n < 64 * tile.consumers) return "tile_n must give each consumer 64 rows";
+  if (tile.consumers == 4 && tile.tile_m > 128) return "accumulators of tile_m above 128 exceed a fourth of the registers";
+  if (tile.tile_n == 256 && tile.tile_m > 128) return "accumulators of tile_n 256 x tile_m above 128 exceed the registers";
+  if (tile.tile_k != 64 && tile.tile_k != 128) return "tile_k must be 64 or 128";
+  if (tile.cluster_n != 1 && tile.cluster_n != 2 && tile.cluster_n != 4) return "cluster_n must be 1, 2 or 4";
+  if (tile.tile_m % (8 * tile.cluster_n) != 0) return "tile_m must be a multiple of 8 x cluster_n";
+  if (tile.stages < 2 || tile.stages > 16) return "stages must be 2 to 16";
+  if (shared_bytes(tile, 256) > kMaxSharedBytes) return "stages exceed the shared memory";
+  return {};
+}
+
+constexpr std::string_view illegal(const WgmmaTactic& tactic) {
+  if (const auto why = illegal(tactic.tile); !why.empty()) return why;
+  if (tactic.split_k < 0 || tactic.split_k > 32) return "split_k must be 0 (stream-k) to 32";
+  if (tactic.raster_m < 1) return "raster_m must be at least 1";
+  return {};
+}
+
+// For example "wgmma/n128/m256/k64/stages5/consumers2/cluster2/split1/raster8".
+inline std::string to_string(const WgmmaTactic& tactic) {
+  const WgmmaTile& tile = tactic.tile;
+  return "wgmma/n" + std::to_string(tile.tile_n) + "/m" + std::to_string(tile.tile_m) + "/k" +
+         std::to_string(tile.tile_k) + "/stages" + std::to_string(tile.stages) + "/consumers" + std::to_string(tile.consumers) + "/cluster" +
+         std::to_string(tile.cluster_n) + "/split" +
+         (tactic.split_k == kStreamK ? std::string("_stream") : std::to_string(tactic.split_k)) + "/raster" +
+         std::to_string(tactic.raster_m);
+}
+
+}  // namespace pinch::gemm_bf16_fp4::sm90

@@ -1,0 +1,48 @@
+// Compile-time shape of one wgmma kernel.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/gemm_bf16_fp4/sm90/decode.cuh"
+#include "kernels/gemm_bf16_fp4/sm90/tactic.h"
+
+namespace pinch::gemm_bf16_fp4::sm90 {
+
+template <WgmmaTile kTileKnobs, Format kWeightFormat, typename OutputType>
+struct WgmmaTraits {
+  static_assert(illegal(kTileKnobs).empty());
+  using Output = OutputType;
+  static constexpr WgmmaTile kTile = kTileKnobs;
+  static constexpr Format kFormat = kWeightFormat;
+  static constexpr bool kStagedOutput = std::is_same_v<Output, __nv_bfloat16>;
+
+  static constexpr int kTileN = kTile.tile_n;
+  static constexpr int kTileM = kTile.tile_m;
+  static constexpr int kTileK = kTile.tile_k;
+  static constexpr int kStages = kTile.stages;
+  static constexpr int kCluster = kTile.cluster_n;
+
+  static constexpr int kConsumers = kTile.consumers;            // warpgroups
+  static constexpr int kThreads = 128 * (kConsumers + 1);       // warpgroup 0 is the producer
+  static constexpr int kRowTiles = kTileN / 64;                 // 64-row weight tiles a CTA
+  static constexpr int kRowBlocks = kRowTiles / kConsumers;     // of them a warpgroup
+  static constexpr int kSlabs = kTileK / 64;                    // 64-column slabs a stage
+  static constexpr int kSteps = kTileK / 16;                    // k16 steps a stage
+  static constexpr int kStagedColumns = staged_columns(kTile);  // m columns a staged store
+
+  static constexpr int kGroup = 2;                              // k16 steps decoded and issued together
+
+  // 384 threads start with 168 registers each, 640 with 96: 3 x 168 = 504 and 5 x 96 = 480 to share among the warpgroups.
+  static constexpr int kConsumerRegisters = kConsumers == 2 ? 232 : 112;
+  static constexpr int kProducerRegisters = kConsumers == 2 ? 40 : 32;  // the producer spills with 24
+
+  static constexpr int kCodeTileBytes = sm90::kCodeTileBytes;
+  static constexpr int kScaleTileBytes = scale_tile_bytes(kFormat);
+  static constexpr int kStageBytes =
+      kSlabs * (kTileM * 128 + kRowTiles * (kCodeTileBytes + kScaleTileBytes));  // what a stage's barrier counts
+};
+
+}  // namespace pinch::gemm_bf16_fp4::sm90
