@@ -40,8 +40,8 @@ inline constexpr int kTileCols = 64;
 inline constexpr int kCodeTileBytes = kTileRows * kTileCols / 2;
 inline constexpr int kPreparedVersion = 1;
 
-constexpr int group_size(Format f) { return f == Format::kNvfp4 ? 16 : 32; }
-constexpr int scale_tile_bytes(Format f) { return f == Format::kNvfp4 ? 256 : 128; }
+PINCH_HOST_DEVICE constexpr int group_size(Format f) { return f == Format::kNvfp4 ? 16 : 32; }
+PINCH_HOST_DEVICE constexpr int scale_tile_bytes(Format f) { return f == Format::kNvfp4 ? 256 : 128; }
 
 /// First 64 bytes of a saved prepared matrix; codes follow at codes_offset_bytes, scales at scales_offset_bytes.
 struct PreparedHeader {
@@ -139,7 +139,7 @@ inline constexpr int kNvfp4AccExponent = 7;
 /// MXFP4 scales may span this many binades: the smallest product stays a normal bf16.
 inline constexpr int kMxfp4MaxSpan = 120;
 
-constexpr int mxfp4_acc_exponent(int max_ue8m0) { return max_ue8m0 - 128; }
+PINCH_HOST_DEVICE constexpr int mxfp4_acc_exponent(int max_ue8m0) { return max_ue8m0 - 128; }
 
 /// True for what NVFP4 preparation refuses: NaN or a negative scale (-0 counts as 0).
 PINCH_HOST_DEVICE bool e4m3_refused(std::uint32_t e4m3) { return (e4m3 & 0x7fu) == 0x7fu || e4m3 > 0x80u; }

@@ -1,0 +1,102 @@
+// Launching the streaming kernel. No allocation, no synchronisation, capturable in a CUDA graph.
+#pragma once
+
+#include "kernels/gemm_bf16_fp4/sm90/stream/kernel.cuh"
+
+namespace pinch::gemm_bf16_fp4::sm90 {
+
+/// What a launch must know about the device; query once (query_stream_device) and keep.
+struct StreamDevice {
+  int sm_count;
+  int smem_per_block_bytes;  // opt-in limit
+  int smem_per_sm_bytes;
+  int clusters[4];  // resident clusters of 1, 2, 4, 8 blocks, one block an SM
+};
+
+/// Why this tactic cannot run this problem, or nullptr.
+inline const char* illegal(const StreamTactic& t, const StreamArgs& a, const StreamDevice& d) {
+  if (const char* why = illegal(t)) return why;
+  if (a.m < 1) return "m is less than 1";
+  if (a.m > 8 * t.m_blocks) return "m is larger than 8 * m_blocks";
+  if (a.n < 8 || a.n % 8 != 0) return "n is not a positive multiple of 8";
+  if (a.k < 32 || a.k % 32 != 0) return "k is not a positive multiple of 32";
+  if (a.lda < a.k || a.lda % 8 != 0) return "lda is less than k or not a multiple of 8";
+  if (a.ldo < a.n) return "ldo is less than n";
+  if (reinterpret_cast<std::uintptr_t>(a.a) % 16 != 0) return "a is not 16-byte aligned";
+  if (t.split_k > (a.k + kTileCols - 1) / kTileCols) return "split_k is larger than the number of k tiles";
+  const int bytes = stream_smem(t, a.m, a.k).total_bytes;
+  if (bytes > d.smem_per_block_bytes || t.blocks_per_sm * (bytes + 1024) > d.smem_per_sm_bytes) return "shared memory";
+  return nullptr;
+}
+
+/// Workspace of a launch, 0 unless split_k > 1. Needs no initialisation.
+inline std::size_t stream_workspace_bytes(const StreamTactic& t, int n) {
+  if (t.split_k == 1) return 0;
+  const int padded_n = (n + kTileRows - 1) / kTileRows * kTileRows;
+  return static_cast<std::size_t>(t.split_k) * static_cast<std::size_t>(padded_n) * static_cast<std::size_t>(8 * t.m_blocks) * sizeof(float);
+}
+
+template <Format F, StreamInstance I>
+cudaError_t launch(const StreamTactic& t, const StreamArgs& args, const StreamDevice& d, cudaStream_t stream) {
+  if (illegal(t, args, d) != nullptr || instance_of(t) != I) return cudaErrorInvalidValue;
+  const StreamSmem smem = stream_smem(t, args.m, args.k);
+  StreamParams p{};
+  p.args = args;
+  p.col_tiles = (args.k + kTileCols - 1) / kTileCols;
+  p.row_groups = (args.n + kTileRows - 1) / kTileRows * kTileRows / (16 * t.row_tiles);
+  p.split_k = t.split_k;
+  p.teams = t.warps / t.k_warps;
+  const int level = t.split_k == 1 ? 0 : t.split_k == 2 ? 1 : t.split_k == 4 ? 2 : 3;
+  const int resident = d.clusters[level] * t.blocks_per_sm;
+  const int useful = (p.row_groups + p.teams - 1) / p.teams;
+  p.clusters = resident < useful ? resident : useful;
+  p.x_stride_bytes = smem.x_stride_bytes;
+  p.reduce_offset_bytes = smem.reduce_offset_bytes;
+  p.nvfp4_exponent = kNvfp4ScaleExponent;
+
+  auto* kernel = stream_kernel<StreamTraits<F, I>>;
+  if (smem.total_bytes > 48 * 1024) {
+    const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem.total_bytes);
+    if (e != cudaSuccess) return e;
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(p.clusters * t.split_k));
+  config.blockDim = dim3(static_cast<unsigned>(t.warps * 32));
+  config.dynamicSmemBytes = static_cast<std::size_t>(smem.total_bytes);
+  config.stream = stream;
+  cudaLaunchAttribute attribute[1];
+  attribute[0].id = cudaLaunchAttributeClusterDimension;
+  attribute[0].val.clusterDim = {static_cast<unsigned>(t.split_k), 1, 1};
+  config.attrs = attribute;
+  config.numAttrs = t.split_k > 1 ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, p);
+}
+
+/// Fills in `d` for the current device, with instance I standing for all (one block an SM by shared memory).
+template <Format F, StreamInstance I>
+cudaError_t query_stream_device(StreamDevice* d) {
+  int device = 0;
+  cudaError_t e = cudaGetDevice(&device);
+  if (e == cudaSuccess) e = cudaDeviceGetAttribute(&d->sm_count, cudaDevAttrMultiProcessorCount, device);
+  if (e == cudaSuccess) e = cudaDeviceGetAttribute(&d->smem_per_block_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (e == cudaSuccess) e = cudaDeviceGetAttribute(&d->smem_per_sm_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
+  if (e != cudaSuccess) return e;
+  d->clusters[0] = d->sm_count;
+  auto* kernel = stream_kernel<StreamTraits<F, I>>;
+  e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, d->smem_per_block_bytes);
+  for (int level = 1; level < 4 && e == cudaSuccess; ++level) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(d->sm_count << level));
+    config.blockDim = dim3(256);
+    config.dynamicSmemBytes = static_cast<std::size_t>(d->smem_per_block_bytes);
+    cudaLaunchAttribute attribute[1];
+    attribute[0].id = cudaLaunchAttributeClusterDimension;
+    attribute[0].val.clusterDim = {1u << level, 1, 1};
+    config.attrs = attribute;
+    config.numAttrs = 1;
+    e = cudaOccupancyMaxActiveClusters(&d->clusters[level], kernel, &config);
+  }
+  return e;
+}
+
+}  // namespace pinch::gemm_bf16_fp4::sm90

@@ -1,0 +1,59 @@
+// Types and sizes that follow from a format and a StreamInstance.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/gemm_bf16_fp4/sm90/decode.cuh"
+#include "kernels/gemm_bf16_fp4/sm90/prepared.h"
+#include "kernels/gemm_bf16_fp4/sm90/stream/tactic.h"
+
+namespace pinch::gemm_bf16_fp4::sm90 {
+
+/// One call: out[m, n] = (a[m, k] @ weights[n, k]^T) * 2^acc_exponent * alpha.
+struct StreamArgs {
+  const __nv_bfloat16* a;      // [m, k], 16-byte aligned
+  std::int64_t lda;            // elements, a multiple of 8
+  const std::uint8_t* codes;   // prepared layout
+  const std::uint8_t* scales;  // prepared layout
+  void* out;                   // [m, n], bf16 or f32
+  std::int64_t ldo;            // elements
+  float* workspace;            // stream_workspace_bytes(); may be null when that is 0
+  int m;
+  int n;
+  int k;
+  float alpha;
+  float acc_scale;  // 2^acc_exponent
+  bool out_f32;
+};
+
+/// What the kernel receives: the call and the launch's derived numbers.
+struct StreamParams {
+  StreamArgs args;
+  int col_tiles;
+  int row_groups;      // of 16 * row_tiles rows
+  int clusters;        // groups of split_k blocks
+  int split_k;
+  int teams;           // a block
+  int x_stride_bytes;  // between staged activation rows
+  int reduce_offset_bytes;
+  std::uint32_t nvfp4_exponent;  // kNvfp4ScaleExponent, opaque to the compiler (decode.cuh says why)
+};
+
+template <Format F, StreamInstance I>
+struct StreamTraits {
+  static constexpr Format kFormat = F;
+  static constexpr int kMBlocks = I.m_blocks;
+  static constexpr int kRowTiles = I.row_tiles;
+  static constexpr int kInFlight = I.in_flight;
+  static constexpr int kWarps = I.k_warps;  // a team
+  static constexpr int kMaxThreads = I.warps_per_sm * 32;
+  /// Accumulators of a row group: [row_tiles, m_blocks, 32 lanes, 4].
+  static constexpr int kGroupValues = kRowTiles * kMBlocks * 128;
+};
+
+}  // namespace pinch::gemm_bf16_fp4::sm90
