@@ -493,6 +493,25 @@ int main(int argc, char** argv) {
   std::printf("SMs %d\n", g_sm_count);
   const std::string mode = argc > 1 ? argv[1] : "";
   if (mode == "check") return check(argc > 2);
+  if (mode == "one") {  // one m n k tile split [timed samples]
+    const int m = std::atoi(argv[2]), n = std::atoi(argv[3]), k = std::atoi(argv[4]), tile = std::atoi(argv[5]), split = std::atoi(argv[6]);
+    const int samples = argc > 7 ? std::atoi(argv[7]) : 0;
+    const Problem p{Format::kNvfp4, m, n, k, k, n};
+    Buffers b;
+    b.make(p, 99, false, size_t{1} << 30);
+    const WgmmaTactic tactic{kCoreTiles[tile], split, 8};
+    const WgmmaArgs args = b.args(p, false, 0.37f);
+    const WgmmaLaunch f = wgmma_launch(tile, Format::kNvfp4, OutputType::kBf16);
+    if (samples == 0) { CHECK(f(tactic, args, g_sm_count, nullptr)); CHECK(cudaDeviceSynchronize()); return 0; }
+    Timer timer; timer.make();
+    cudaGraphExec_t g;
+    capture(timer.stream, [&] { return f(tactic, args, g_sm_count, timer.stream) == cudaSuccess; }, &g);
+    std::vector<float> v;
+    for (int i = 0; i < samples; ++i) v.push_back(timer.sample(g));
+    std::sort(v.begin(), v.end());
+    std::printf("one m=%d n=%d k=%d %s: %.2f\n", m, n, k, to_string(tactic).c_str(), v[v.size()/2]);
+    return 0;
+  }
   if (mode == "time") {
     std::vector<int> ms;
     for (int i = 4; i < argc; ++i) ms.push_back(std::atoi(argv[i]));

@@ -1,4 +1,4 @@
-// The compiled wgmma kernels: which tiles, and a table of their launch functions by format and output type.
+// The compiled wgmma kernels: which tiles, and their launch functions by format and output type.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,13 +16,17 @@ using WgmmaLaunch = cudaError_t (*)(const WgmmaTactic&, const WgmmaArgs&, int sm
 
 // The development subset: covers m = 16 to 2048.
 inline constexpr WgmmaTile kCoreTiles[] = {
-#define PINCH_WGMMA_TILE(n, m, k, s, w, c) {n, m, k, s, w, c},
+#define PINCH_WGMMA_TILE(i, n, m, k, s, w, c) {n, m, k, s, w, c},
 #include "kernels/gemm_bf16_fp4/sm90/core_tiles.inc"
 #undef PINCH_WGMMA_TILE
 };
 inline constexpr int kCoreTileCount = sizeof(kCoreTiles) / sizeof(kCoreTiles[0]);
 
-// nullptr if that combination is not compiled.
+// Defined in instances.cu, one instantiation an object file.
+template <int kCoreTile, Format kFormat, OutputType kOutput>
+cudaError_t launch_core(const WgmmaTactic&, const WgmmaArgs&, int sm_count, cudaStream_t);
+
+// nullptr if there is no such tile.
 WgmmaLaunch wgmma_launch(int core_tile, Format format, OutputType output);
 
 }  // namespace pinch::gemm_bf16_fp4::sm90

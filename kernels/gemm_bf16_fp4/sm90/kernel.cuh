@@ -2,7 +2,7 @@
 // wgmma's A, decoded into registers, and the activations its B, in shared memory, so a CTA computes a
 // [tile_n, tile_m] tile of out^T.
 //
-// Roles: one producer thread fills a ring of stages by bulk copies (activations through a tensor map, codes and scales as
+// Roles: three producer warps fill a ring of stages by bulk copies (activations through a tensor map, codes and scales as
 // contiguous runs); two consumer warpgroups decode and multiply. A consumer decodes k16 block b + 1 between the issue
 // of the wgmma of block b and the wait for block b - 1, so decoding runs under the tensor core.
 #pragma once
@@ -11,6 +11,7 @@
 
 #include "kernels/common/cuda/ptx/acquire_release.cuh"
 #include "kernels/common/cuda/ptx/bulk_copy.cuh"
+#include "kernels/common/cuda/ptx/elect.cuh"
 #include "kernels/common/cuda/ptx/fence.cuh"
 #include "kernels/common/cuda/ptx/mbarrier.cuh"
 #include "kernels/common/cuda/ptx/named_barrier.cuh"
@@ -59,46 +60,67 @@ __device__ __forceinline__ int first_row_tile(int n_tile, int cta_rank) {
   return (n_tile * T::kCluster + cta_rank) * T::kRowTiles;
 }
 
-template <typename T>
+// The three kinds of copies of a stage, one producer warp each: one thread alone issues too slowly (a stage of five
+// copies took it 800 cycles where the tensor core needs 512).
+enum class Copy { kActivations, kCodes, kScales };
+
+template <typename T, Copy kCopy>
 __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaParams& params,
                                          const CUtensorMap& activations_map, int worker, int cta_rank) {
   constexpr int kRowsShare = T::kTileM / T::kCluster;  // rows of the activation tile that this CTA sends to all
-  ptx::prefetch_tensormap(&activations_map);
+  constexpr int kTileBytes = kCopy == Copy::kCodes ? T::kCodeTileBytes : T::kScaleTileBytes;
+  constexpr int kStageBytes =
+      T::kSlabs * (kCopy == Copy::kActivations ? T::kTileM * 128 : T::kRowTiles * kTileBytes);
+  const bool elected = ptx::elect_sync();
+  if (kCopy == Copy::kActivations && elected) ptx::prefetch_tensormap(&activations_map);
   RingPosition<T::kStages> ring;
   SegmentWalker walker(params.schedule, worker);
   Segment segment;
   while (walker.next(segment)) {
     const TilePosition position = position_of(params.schedule, segment.tile);
     const int first_m = position.m_tile * T::kTileM + cta_rank * kRowsShare;
-    // Row tiles past the end repeat the last one: their products are never stored.
-    int row_tile[T::kRowTiles];
+    const uint8_t* source[T::kRowTiles];
+    if constexpr (kCopy != Copy::kActivations) {
+      // Row tiles past the end repeat the last one: their products are never stored.
 #pragma unroll
-    for (int r = 0; r < T::kRowTiles; ++r)
-      row_tile[r] = min(first_row_tile<T>(position.n_tile, cta_rank) + r, params.row_tiles - 1) * params.k_tiles;
-
+      for (int r = 0; r < T::kRowTiles; ++r) {
+        const int row_tile = min(first_row_tile<T>(position.n_tile, cta_rank) + r, params.row_tiles - 1);
+        source[r] = (kCopy == Copy::kCodes ? params.codes : params.scales) +
+                    static_cast<int64_t>(row_tile) * params.k_tiles * kTileBytes;
+      }
+    }
     for (int k = segment.k_begin; k < segment.k_end; ++k, ring = ring.next()) {
       const uint32_t full = ptx::shared_address(&shared.full[ring.stage]);
       wait_for(ptx::shared_address(&shared.empty[ring.stage]), ring.parity ^ 1);
-      ptx::mbarrier_arrive_expect_tx(full, T::kStageBytes);
+      if (!elected) continue;
+      ptx::mbarrier_arrive_expect_tx(full, kStageBytes);
+      if constexpr (kCopy == Copy::kActivations) {
 #pragma unroll
-      for (int slab = 0; slab < T::kSlabs; ++slab) {
-        // A slab past the end of k repeats the last weight tile against activations that the tensor map fills with zeros.
-        const int k_tile = T::kSlabs == 1 ? k : min(k * T::kSlabs + slab, params.k_tiles - 1);
-        const int x = (k * T::kSlabs + slab) * 64;
-        const uint32_t activations =
-            ptx::shared_address(shared.activations[ring.stage][slab]) + (T::kCluster == 1 ? 0 : cta_rank * kRowsShare * 128);
-        if constexpr (T::kCluster > 1) {
-          ptx::cp_async_bulk_tensor_2d_multicast(activations, &activations_map, x, first_m, full, (1 << T::kCluster) - 1);
-        } else {
-          ptx::cp_async_bulk_tensor_2d_shared_global(activations, &activations_map, x, first_m, full);
+        for (int slab = 0; slab < T::kSlabs; ++slab) {
+          const int x = (k * T::kSlabs + slab) * 64;
+          const uint32_t to = ptx::shared_address(shared.activations[ring.stage][slab]) + cta_rank * kRowsShare * 128;
+          if constexpr (T::kCluster > 1) {
+            ptx::cp_async_bulk_tensor_2d_multicast(to, &activations_map, x, first_m, full, (1 << T::kCluster) - 1);
+          } else {
+            ptx::cp_async_bulk_tensor_2d_shared_global(to, &activations_map, x, first_m, full);
+          }
         }
+      } else {
+        const int k_tile = k * T::kSlabs;
 #pragma unroll
         for (int r = 0; r < T::kRowTiles; ++r) {
-          const int64_t tile = row_tile[r] + k_tile;
-          ptx::cp_async_bulk_shared_global(ptx::shared_address(shared.codes[ring.stage][r][slab]),
-                                           params.codes + tile * T::kCodeTileBytes, T::kCodeTileBytes, full);
-          ptx::cp_async_bulk_shared_global(ptx::shared_address(shared.scales[ring.stage][r][slab]),
-                                           params.scales + tile * T::kScaleTileBytes, T::kScaleTileBytes, full);
+          const uint32_t to = ptx::shared_address(kCopy == Copy::kCodes ? shared.codes[ring.stage][r][0]
+                                                                        : shared.scales[ring.stage][r][0]);
+          const uint8_t* from = source[r] + static_cast<int64_t>(k_tile) * kTileBytes;
+          if (k_tile + T::kSlabs <= params.k_tiles) {
+            ptx::cp_async_bulk_shared_global(to, from, T::kSlabs * kTileBytes, full);
+          } else {
+            // A slab past the end of k repeats the last weight tile, against activations that the tensor map zeroes.
+#pragma unroll
+            for (int slab = 0; slab < T::kSlabs; ++slab)
+              ptx::cp_async_bulk_shared_global(to + slab * kTileBytes,
+                                               from + min(slab, params.k_tiles - 1 - k_tile) * kTileBytes, kTileBytes, full);
+          }
         }
       }
     }
@@ -154,14 +176,19 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
   constexpr int kGroups = T::kSteps / T::kGroup;
   const int thread = threadIdx.x % 128;
   WeightSlab<T::kFormat> weights[T::kRowBlocks];
+  WeightSlab<T::kFormat> incoming[T::kRowBlocks];  // the slab after: read early, so that decoding never waits for it
   uint32_t fragments[2][T::kGroup][T::kRowBlocks][4];
 
   auto load_weights = [&](int stage, int slab) {
 #pragma unroll
     for (int r = 0; r < T::kRowBlocks; ++r) {
       const int row_tile = warpgroup * T::kRowBlocks + r;
-      weights[r].load(shared.codes[stage][row_tile][slab], shared.scales[stage][row_tile][slab], thread);
+      incoming[r].load(shared.codes[stage][row_tile][slab], shared.scales[stage][row_tile][slab], thread);
     }
+  };
+  auto take_weights = [&] {
+#pragma unroll
+    for (int r = 0; r < T::kRowBlocks; ++r) weights[r] = incoming[r];
   };
   auto decode_group = [&](int group) {
 #pragma unroll
@@ -173,6 +200,7 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
 
   wait_for(ptx::shared_address(&shared.full[ring.stage]), ring.parity);
   load_weights(ring.stage, 0);
+  take_weights();
   decode_group(0);
 
   int accumulate = 0;
@@ -193,17 +221,17 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
         accumulate = 1;
       }
       ptx::wgmma_commit_group();
-      // A slab's last block is in its fragment: the words' registers take the next slab's.
-      if (group + 1 == kGroups) {
-        if (k + 1 < segment.k_end) {
+      ptx::wgmma_wait_group<1>();
+      if (group == 0 && previous_stage >= 0) release_stage<T>(shared, previous_stage);
+      if (group * T::kGroup % 4 == 0) {
+        if (const int slab = group * T::kGroup / 4; slab + 1 < T::kSlabs) {
+          load_weights(ring.stage, slab + 1);
+        } else if (k + 1 < segment.k_end) {
           wait_for(ptx::shared_address(&shared.full[next.stage]), next.parity);
           load_weights(next.stage, 0);
         }
-      } else if ((group + 1) * T::kGroup % 4 == 0) {
-        load_weights(ring.stage, (group + 1) * T::kGroup / 4);
       }
-      ptx::wgmma_wait_group<1>();
-      if (group == 0 && previous_stage >= 0) release_stage<T>(shared, previous_stage);
+      if ((group + 1) * T::kGroup % 4 == 0) take_weights();
       decode_group((group + 1) % kGroups);
     }
     previous_stage = ring.stage;
@@ -383,7 +411,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
 
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < T::kStages; ++stage) {
-      ptx::mbarrier_init(ptx::shared_address(&shared.full[stage]), 1);
+      ptx::mbarrier_init(ptx::shared_address(&shared.full[stage]), 3);  // producer warps
       ptx::mbarrier_init(ptx::shared_address(&shared.empty[stage]), T::kConsumers * 4 * T::kCluster);
     }
     ptx::fence_mbarrier_init();
@@ -397,7 +425,10 @@ __global__ void __launch_bounds__(T::kThreads, 1)
 
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<T::kProducerRegisters>();
-    if (threadIdx.x == 0) producer<T>(shared, params, activations_map, worker, cta_rank);
+    const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
+    if (warp == 0) producer<T, Copy::kActivations>(shared, params, activations_map, worker, cta_rank);
+    if (warp == 1) producer<T, Copy::kCodes>(shared, params, activations_map, worker, cta_rank);
+    if (warp == 2) producer<T, Copy::kScales>(shared, params, activations_map, worker, cta_rank);
     __syncwarp();
   } else {
     ptx::setmaxnreg_inc<T::kConsumerRegisters>();
