@@ -1,4 +1,5 @@
-// Checks and times the wgmma kernel. Usage: wgmma_dev check [quick] | time FILE.csv [samples] | time_large ...
+// Checks and times the wgmma kernel. Usage: wgmma_dev check [quick|tiny] | time FILE.csv [samples [m...]] (MXFP4=1: that format) |
+// one m n k core_tile split [samples]
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -282,13 +283,15 @@ bool check_one(const Buffers& b, const Problem& p, int tile, int split, OutputTy
   return ok;
 }
 
-int check(bool quick) {
+int check(const std::string& size) {
+  const bool quick = size == "quick", tiny = size == "tiny";
   struct Shape {
     int m, n, k, repeats;
   };
   std::vector<Shape> shapes = {{1, 8, 32, 1},      {3, 72, 96, 1},     {17, 136, 160, 1},  {64, 256, 512, 1},
                                {33, 1000, 992, 1}, {129, 264, 2048, 1}};
-  if (!quick) {
+  if (tiny) shapes = {{3, 72, 96, 1}, {33, 264, 224, 1}};
+  if (!quick && !tiny) {
     const std::vector<Shape> more = {{5, 64, 64, 1},     {16, 2056, 4096, 60}, {100, 520, 1056, 1},  {130, 4096, 4096, 60},
                                      {255, 392, 640, 1}, {257, 1544, 736, 1},  {1000, 648, 1504, 1}, {300, 5000, 1024, 60},
                                      {31, 19968, 416, 1}, {2048, 4096, 256, 1}, {512, 20000, 320, 1}, {9, 6656, 6656, 1}};
@@ -306,7 +309,8 @@ int check(bool quick) {
       for (int tile = 0; tile < kCoreTileCount; ++tile)
         for (const int split : {1, 0, 2, 3, 8})
           for (const OutputType output : {OutputType::kBf16, OutputType::kF32}) {
-            if (wgmma_launch(tile, format, output) == nullptr) continue;
+            if (wgmma_launch(tile, format, output) == nullptr || !illegal(WgmmaTactic{kCoreTiles[tile], split, 8}).empty())
+              continue;
             ++run;
             shape_failed += !check_one(b, p, tile, split, output, s.repeats, 1);
           }
@@ -396,7 +400,7 @@ bool capture(cudaStream_t stream, F&& work, cudaGraphExec_t* exec) {
   return ok;
 }
 
-int time_all(const char* path, int samples, const std::vector<int>& ms, bool both_formats) {
+int time_all(const char* path, int samples, const std::vector<int>& ms, bool mxfp4) {
   Timer timer;
   timer.make();
   Cublas cublas;
@@ -404,8 +408,7 @@ int time_all(const char* path, int samples, const std::vector<int>& ms, bool bot
   std::FILE* csv = std::fopen(path, "w");
   std::fprintf(csv, "n,k,m,format,tactic,median_us,min_us,q1_us,q3_us,samples,null_us,cublas_us\n");
   const int shapes[3][2] = {{4096, 4096}, {19968, 4096}, {19968, 6656}};
-  std::vector<Format> formats = {Format::kNvfp4};
-  if (both_formats) formats.push_back(Format::kMxfp4);
+  const std::vector<Format> formats = {mxfp4 ? Format::kMxfp4 : Format::kNvfp4};
   int largest = 0;
   for (const int m : ms) largest = std::max(largest, m);
   for (const Format format : formats)
@@ -423,6 +426,11 @@ int time_all(const char* path, int samples, const std::vector<int>& ms, bool bot
           Candidate c{.name = name, .graph = {}, .samples = {}};
           if (capture(timer.stream, work, &c.graph)) candidates.push_back(std::move(c));
         };
+        add("read", [&] {  // the prepared weights' bytes once: what memory alone would take
+          const PreparedExtent extent = prepared_extent(format, p.n, p.k);
+          read_bytes<<<1056, 512, 0, timer.stream>>>(reinterpret_cast<const uint4*>(b.codes), static_cast<int64_t>(extent.codes_bytes / 16), timer.sink);
+          return cudaGetLastError() == cudaSuccess;
+        });
         add("null", [&] {
           null_kernel<<<1, 32, 0, timer.stream>>>();
           return cudaGetLastError() == cudaSuccess;
@@ -433,11 +441,13 @@ int time_all(const char* path, int samples, const std::vector<int>& ms, bool bot
           const WgmmaTile& t = kCoreTiles[tile];
           if (launch_function == nullptr) continue;
           if (t.tile_m > 2 * m && t.tile_m > 16) continue;
-          if (m > 8 * t.tile_m) continue;
+          if (m > 16 * t.tile_m) continue;
           for (const int split : {1, 0, 2, 3, 4, 8}) {
-            for (const int raster : {8, 2}) {
+            for (const int raster : {8, 4, 2, 1}) {
               const WgmmaTactic tactic{t, split, raster};
-              if (raster != 8 && (m + t.tile_m - 1) / t.tile_m <= 2) continue;
+              if (!illegal(tactic).empty()) continue;
+              if (raster > 1 && raster < 8 && (m + t.tile_m - 1) / t.tile_m <= raster) continue;
+              if (raster == 1 && (m + t.tile_m - 1) / t.tile_m == 1) continue;
               const Schedule schedule = make_schedule(tactic, p.m, p.n, p.k, g_sm_count);
               if (split > 1 && (schedule.workers * t.cluster_n > 2 * g_sm_count)) continue;
               if (split == 0 && schedule.shared_tiles == 0) continue;
@@ -448,7 +458,7 @@ int time_all(const char* path, int samples, const std::vector<int>& ms, bool bot
             }
           }
         }
-        const int count = m >= 1024 ? std::max(12, samples / 2) : samples;
+        const int count = m >= 1024 ? std::max(12, 2 * samples / 3) : samples;
         for (int round = -2; round < count; ++round)
           for (Candidate& c : candidates) {
             const float us = timer.sample(c.graph);
@@ -466,7 +476,7 @@ int time_all(const char* path, int samples, const std::vector<int>& ms, bool bot
           std::fprintf(csv, "%d,%d,%d,%s,%s,%.2f,%.2f,%.2f,%.2f,%zu,%.2f,%.2f\n", p.n, p.k, m,
                        format == Format::kNvfp4 ? "nvfp4" : "mxfp4", c.name.c_str(), median, c.samples[0], c.samples[s / 4],
                        c.samples[3 * s / 4], s, null_us, cublas_us);
-          if (c.name != "null" && c.name != "cublas") {
+          if (c.name != "null" && c.name != "cublas" && c.name != "read") {
             ranking.emplace_back(median, c.name);
             if (median < best) best = median, best_name = c.name;
           }
@@ -491,8 +501,26 @@ int main(int argc, char** argv) {
   CHECK(cudaSetDevice(0));
   CHECK(cudaDeviceGetAttribute(&g_sm_count, cudaDevAttrMultiProcessorCount, 0));
   std::printf("SMs %d\n", g_sm_count);
+  if (std::getenv("CLUSTERS") != nullptr) {
+    for (const unsigned size : {2u, 4u, 8u}) {
+      cudaLaunchConfig_t config{};
+      config.gridDim = dim3(size * 64);
+      config.blockDim = dim3(384);
+      config.dynamicSmemBytes = 200 * 1024;
+      cudaLaunchAttribute attribute{};
+      attribute.id = cudaLaunchAttributeClusterDimension;
+      attribute.val.clusterDim.x = size;
+      attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+      config.attrs = &attribute;
+      config.numAttrs = 1;
+      CHECK(cudaFuncSetAttribute(null_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 200 * 1024));
+      int clusters = 0;
+      CHECK(cudaOccupancyMaxActiveClusters(&clusters, null_kernel, &config));
+      std::printf("clusters of %u at once: %d\n", size, clusters);
+    }
+  }
   const std::string mode = argc > 1 ? argv[1] : "";
-  if (mode == "check") return check(argc > 2);
+  if (mode == "check") return check(argc > 2 ? argv[2] : "");
   if (mode == "one") {  // one m n k tile split [timed samples]
     const int m = std::atoi(argv[2]), n = std::atoi(argv[3]), k = std::atoi(argv[4]), tile = std::atoi(argv[5]), split = std::atoi(argv[6]);
     const int samples = argc > 7 ? std::atoi(argv[7]) : 0;
@@ -516,8 +544,8 @@ int main(int argc, char** argv) {
     std::vector<int> ms;
     for (int i = 4; i < argc; ++i) ms.push_back(std::atoi(argv[i]));
     if (ms.empty()) ms = {16, 32, 64, 128, 256, 512, 1024, 2048};
-    return time_all(argv[2], argc > 3 ? std::atoi(argv[3]) : 31, ms, std::getenv("BOTH_FORMATS") != nullptr);
+    return time_all(argv[2], argc > 3 ? std::atoi(argv[3]) : 31, ms, std::getenv("MXFP4") != nullptr);
   }
-  std::printf("usage: wgmma_dev check [quick] | time FILE.csv [samples [m...]]\n");
+  std::printf("usage: wgmma_dev check [quick|tiny] | one m n k core_tile split [samples] | time FILE.csv [samples [m...]]\n");
   return 2;
 }

@@ -16,7 +16,7 @@ using WgmmaLaunch = cudaError_t (*)(const WgmmaTactic&, const WgmmaArgs&, int sm
 
 // The development subset: covers m = 16 to 2048.
 inline constexpr WgmmaTile kCoreTiles[] = {
-#define PINCH_WGMMA_TILE(i, n, m, k, s, w, c) {n, m, k, s, w, c},
+#define PINCH_WGMMA_TILE(i, n, m, k, s, w, cn, ck, g) {n, m, k, s, w, cn, ck, g},
 #include "kernels/gemm_bf16_fp4/sm90/core_tiles.inc"
 #undef PINCH_WGMMA_TILE
 };

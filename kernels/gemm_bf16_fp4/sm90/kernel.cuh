@@ -16,6 +16,7 @@
 #include "kernels/common/cuda/ptx/mbarrier.cuh"
 #include "kernels/common/cuda/ptx/named_barrier.cuh"
 #include "kernels/common/cuda/ptx/setmaxnreg.cuh"
+#include "kernels/common/cuda/ptx/shared_access.cuh"
 #include "kernels/common/cuda/ptx/stmatrix.cuh"
 #include "kernels/common/cuda/ptx/wgmma.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/schedule.h"
@@ -54,6 +55,34 @@ __device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
   while (!ptx::mbarrier_try_wait_parity(barrier, parity)) {}
 }
 
+// The vote makes the loop's exit uniform, so that what follows may live in uniform registers.
+__device__ __forceinline__ void wait_for_warp(uint32_t barrier, uint32_t parity) {
+  while (!__all_sync(0xFFFFFFFF, ptx::mbarrier_try_wait_parity(barrier, parity))) {}
+}
+
+// A worker's segments; with cluster_k, its one tile, of which each CTA takes a part of k.
+template <typename T>
+class Work {
+ public:
+  __device__ __forceinline__ Work(const Schedule& schedule, int worker, int cta_rank)
+      : schedule_(schedule), walker_(schedule, worker), worker_(worker), cta_rank_(cta_rank) {}
+
+  __device__ __forceinline__ bool next(Segment& segment) {
+    if constexpr (T::kClusterK == 1) return walker_.next(segment);
+    segment = {worker_, cta_rank_ * schedule_.k_iterations / T::kClusterK,
+               (cta_rank_ + 1) * schedule_.k_iterations / T::kClusterK};
+    const bool first = worker_ < schedule_.tiles();
+    worker_ = schedule_.tiles();
+    return first;
+  }
+
+ private:
+  const Schedule& schedule_;
+  SegmentWalker walker_;
+  int worker_;
+  int cta_rank_;
+};
+
 // First 64-row weight tile of this CTA's part of a tile.
 template <typename T>
 __device__ __forceinline__ int first_row_tile(int n_tile, int cta_rank) {
@@ -71,20 +100,21 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaPa
   constexpr int kTileBytes = kCopy == Copy::kCodes ? T::kCodeTileBytes : T::kScaleTileBytes;
   constexpr int kStageBytes =
       T::kSlabs * (kCopy == Copy::kActivations ? T::kTileM * 128 : T::kRowTiles * kTileBytes);
+  const int share = T::kCluster > 1 ? cta_rank : 0;
   const bool elected = ptx::elect_sync();
   if (kCopy == Copy::kActivations && elected) ptx::prefetch_tensormap(&activations_map);
   RingPosition<T::kStages> ring;
-  SegmentWalker walker(params.schedule, worker);
+  Work<T> work(params.schedule, worker, cta_rank);
   Segment segment;
-  while (walker.next(segment)) {
+  while (work.next(segment)) {
     const TilePosition position = position_of(params.schedule, segment.tile);
-    const int first_m = position.m_tile * T::kTileM + cta_rank * kRowsShare;
+    const int first_m = position.m_tile * T::kTileM + share * kRowsShare;
     const uint8_t* source[T::kRowTiles];
     if constexpr (kCopy != Copy::kActivations) {
       // Row tiles past the end repeat the last one: their products are never stored.
 #pragma unroll
       for (int r = 0; r < T::kRowTiles; ++r) {
-        const int row_tile = min(first_row_tile<T>(position.n_tile, cta_rank) + r, params.row_tiles - 1);
+        const int row_tile = min(first_row_tile<T>(position.n_tile, share) + r, params.row_tiles - 1);
         source[r] = (kCopy == Copy::kCodes ? params.codes : params.scales) +
                     static_cast<int64_t>(row_tile) * params.k_tiles * kTileBytes;
       }
@@ -98,7 +128,7 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaPa
 #pragma unroll
         for (int slab = 0; slab < T::kSlabs; ++slab) {
           const int x = (k * T::kSlabs + slab) * 64;
-          const uint32_t to = ptx::shared_address(shared.activations[ring.stage][slab]) + cta_rank * kRowsShare * 128;
+          const uint32_t to = ptx::shared_address(shared.activations[ring.stage][slab]) + share * kRowsShare * 128;
           if constexpr (T::kCluster > 1) {
             ptx::cp_async_bulk_tensor_2d_multicast(to, &activations_map, x, first_m, full, (1 << T::kCluster) - 1);
           } else {
@@ -145,18 +175,19 @@ struct WeightSlab {
   uint32_t words[4];
   ScaleWords scales;
 
-  __device__ __forceinline__ void load(const uint8_t* codes, const uint8_t* scale_bytes, int thread) {
-    const uint4 four = *reinterpret_cast<const uint4*>(codes + thread * 16);
+  // Addresses are this thread's own.
+  __device__ __forceinline__ void load(uint32_t codes, uint32_t scale_bytes) {
+    const uint4 four = ptx::ld_shared_v4_u32(codes);
     words[0] = four.x;
     words[1] = four.y;
     words[2] = four.z;
     words[3] = four.w;
     if constexpr (kFormat == Format::kNvfp4) {
-      const uint2 two = *reinterpret_cast<const uint2*>(scale_bytes + thread / 4 * 8);
+      const uint2 two = ptx::ld_shared_v2_u32(scale_bytes);
       scales.word[0] = two.x;
       scales.word[1] = two.y;
     } else {
-      scales.word[0] = *reinterpret_cast<const uint32_t*>(scale_bytes + thread / 4 * 4);
+      scales.word[0] = ptx::ld_shared_u32(scale_bytes);
     }
   }
 
@@ -179,12 +210,15 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
   WeightSlab<T::kFormat> incoming[T::kRowBlocks];  // the slab after: read early, so that decoding never waits for it
   uint32_t fragments[2][T::kGroup][T::kRowBlocks][4];
 
+  const uint32_t codes = ptx::shared_address(shared.codes[0][warpgroup * T::kRowBlocks][0]) + thread * 16;
+  const uint32_t scales =
+      ptx::shared_address(shared.scales[0][warpgroup * T::kRowBlocks][0]) + thread / 4 * (T::kScaleTileBytes / 32);
   auto load_weights = [&](int stage, int slab) {
 #pragma unroll
-    for (int r = 0; r < T::kRowBlocks; ++r) {
-      const int row_tile = warpgroup * T::kRowBlocks + r;
-      incoming[r].load(shared.codes[stage][row_tile][slab], shared.scales[stage][row_tile][slab], thread);
-    }
+    for (int r = 0; r < T::kRowBlocks; ++r)
+      incoming[r].load(
+          codes + stage * static_cast<int>(sizeof(shared.codes[0])) + (r * T::kSlabs + slab) * T::kCodeTileBytes,
+          scales + stage * static_cast<int>(sizeof(shared.scales[0])) + (r * T::kSlabs + slab) * T::kScaleTileBytes);
   };
   auto take_weights = [&] {
 #pragma unroll
@@ -198,9 +232,10 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
         weights[r].decode((group * T::kGroup + i) % 4, params.nvfp4_exponent, fragments[group % 2][i][r]);
   };
 
-  wait_for(ptx::shared_address(&shared.full[ring.stage]), ring.parity);
+  wait_for_warp(ptx::shared_address(&shared.full[ring.stage]), ring.parity);
   load_weights(ring.stage, 0);
   take_weights();
+  if constexpr (T::kGroup == 4) load_weights(ring.stage, 1);
   decode_group(0);
 
   int accumulate = 0;
@@ -223,15 +258,23 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
       ptx::wgmma_commit_group();
       ptx::wgmma_wait_group<1>();
       if (group == 0 && previous_stage >= 0) release_stage<T>(shared, previous_stage);
-      if (group * T::kGroup % 4 == 0) {
-        if (const int slab = group * T::kGroup / 4; slab + 1 < T::kSlabs) {
-          load_weights(ring.stage, slab + 1);
-        } else if (k + 1 < segment.k_end) {
-          wait_for(ptx::shared_address(&shared.full[next.stage]), next.parity);
-          load_weights(next.stage, 0);
+      if constexpr (T::kGroup == 4) {
+        take_weights();
+        if (k + 1 < segment.k_end) {
+          if (group == 0) wait_for_warp(ptx::shared_address(&shared.full[next.stage]), next.parity);
+          load_weights(next.stage, group);
         }
+      } else {
+        if (group * T::kGroup % 4 == 0) {
+          if (const int slab = group * T::kGroup / 4; slab + 1 < T::kSlabs) {
+            load_weights(ring.stage, slab + 1);
+          } else if (k + 1 < segment.k_end) {
+            wait_for_warp(ptx::shared_address(&shared.full[next.stage]), next.parity);
+            load_weights(next.stage, 0);
+          }
+        }
+        if ((group + 1) * T::kGroup % 4 == 0) take_weights();
       }
-      if ((group + 1) * T::kGroup % 4 == 0) take_weights();
       decode_group((group + 1) % kGroups);
     }
     previous_stage = ring.stage;
@@ -304,7 +347,7 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
 // bf16: transposed through shared memory, stored by the copy engine, which leaves out what lies outside the output.
 template <typename T>
 __device__ __forceinline__ void store_staged(SharedStorage<T>& shared, const WgmmaParams& params, const CUtensorMap& out_map,
-                                             int first_m, int first_n, int warpgroup,
+                                             int first_m, int first_n, int warpgroup, int first_column,
                                              const float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
   constexpr int kColumns = T::kStagedColumns;
   const int thread = threadIdx.x % 128;
@@ -319,12 +362,12 @@ __device__ __forceinline__ void store_staged(SharedStorage<T>& shared, const Wgm
   for (int r = 0; r < T::kRowBlocks; ++r) {
     const int n = first_n + (warpgroup * T::kRowBlocks + r) * 64;
 #pragma unroll
-    for (int part = 0; part < T::kTileM / kColumns; ++part) {
-      const int buffer = (r * (T::kTileM / kColumns) + part) % 2;
+    for (int part = 0; part < T::kOwnColumns / kColumns; ++part) {
+      const int buffer = (r * (T::kOwnColumns / kColumns) + part) % 2;
       const uint32_t staging = ptx::shared_address(shared.staging[warpgroup][buffer]);
       if (thread == 0) ptx::cp_async_bulk_wait_group_read<1>();
       ptx::bar_sync(1 + warpgroup, 128);
-      const float* part_sums = &sums[r][part * kColumns / 2];
+      const float* part_sums = &sums[r][(first_column + part * kColumns) / 2];
       if constexpr (kColumns == 8) {
         ptx::stmatrix_x2_trans(staging + (lane % 8) * 128 + ((2 * warp + (lane / 8) % 2) ^ (lane % 8)) * 16,
                                pack_bf16(part_sums[0] * alpha, part_sums[1] * alpha),
@@ -340,7 +383,7 @@ __device__ __forceinline__ void store_staged(SharedStorage<T>& shared, const Wgm
       }
       ptx::fence_proxy_async_shared();
       ptx::bar_sync(1 + warpgroup, 128);
-      const int m = first_m + part * kColumns;
+      const int m = first_m + first_column + part * kColumns;
       if (thread == 0) {
         if (m < params.m && n < params.n) ptx::cp_async_bulk_tensor_2d_global_shared(&out_map, n, m, staging);
         ptx::cp_async_bulk_commit_group();  // even if empty: the waits above count groups
@@ -351,7 +394,7 @@ __device__ __forceinline__ void store_staged(SharedStorage<T>& shared, const Wgm
 
 // FP32: eight lanes write a whole 32-byte sector.
 template <typename T>
-__device__ __forceinline__ void store_direct(const WgmmaParams& params, int first_m, int first_n, int warpgroup,
+__device__ __forceinline__ void store_direct(const WgmmaParams& params, int first_m, int first_n, int warpgroup, int first_column,
                                              const float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
   const int thread = threadIdx.x % 128;
   const int row = 16 * (thread / 32) + (thread % 32) / 4;
@@ -359,10 +402,10 @@ __device__ __forceinline__ void store_direct(const WgmmaParams& params, int firs
 #pragma unroll
   for (int r = 0; r < T::kRowBlocks; ++r) {
     const int n = first_n + (warpgroup * T::kRowBlocks + r) * 64 + row;
-    int m = first_m + 2 * (thread % 4);
+    int m = first_m + first_column + 2 * (thread % 4);
     float* to = out + static_cast<int64_t>(m) * params.out_stride + n;
 #pragma unroll
-    for (int i = 0; i < T::kTileM / 8; ++i) {
+    for (int i = first_column / 8; i < (first_column + T::kOwnColumns) / 8; ++i) {
       if (m < params.m && n < params.n) to[0] = sums[r][4 * i] * params.alpha;
       if (m < params.m && n + 8 < params.n) to[8] = sums[r][4 * i + 2] * params.alpha;
       if (m + 1 < params.m && n < params.n) to[params.out_stride] = sums[r][4 * i + 1] * params.alpha;
@@ -373,28 +416,92 @@ __device__ __forceinline__ void store_direct(const WgmmaParams& params, int firs
   }
 }
 
+// Sends the other CTAs their columns of this CTA's sums, and adds what they send: own sums first, then by sender.
+template <typename T>
+__device__ __forceinline__ void exchange_sums(SharedStorage<T>& shared, int cta_rank, int warpgroup,
+                                              float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
+  constexpr int kQuads = T::kOwnColumns / 8;  // float4 a row block
+  const int thread = threadIdx.x % 128;
+  const uint32_t offset = (warpgroup * T::kRowBlocks * kQuads * 128 + thread) * 16;
+  const uint32_t barrier = ptx::shared_address(&shared.sums_received);
+#pragma unroll
+  for (int other = 0; other < T::kClusterK; ++other) {
+    if (other == cta_rank) continue;
+    const uint32_t to =
+        ptx::mapa(ptx::shared_address(shared.received[cta_rank < other ? cta_rank : cta_rank - 1]) + offset, other);
+#pragma unroll
+    for (int r = 0; r < T::kRowBlocks; ++r)
+#pragma unroll
+      for (int i = 0; i < kQuads; ++i) {
+        const float* quad = &sums[r][4 * (other * kQuads + i)];
+        ptx::st_shared_cluster_v4_f32(to + (r * kQuads + i) * 2048, make_float4(quad[0], quad[1], quad[2], quad[3]));
+      }
+    __syncwarp();
+    if (thread % 32 == 0) ptx::mbarrier_arrive_release_cluster(ptx::mapa(barrier, other));
+  }
+  while (!ptx::mbarrier_try_wait_parity_acquire_cluster(barrier, 0)) {}
+#pragma unroll
+  for (int own = 0; own < T::kClusterK; ++own) {
+    if (own != cta_rank) continue;
+#pragma unroll
+    for (int sender = 0; sender < T::kClusterK - 1; ++sender) {
+      const uint32_t from = ptx::shared_address(shared.received[sender]) + offset;
+#pragma unroll
+      for (int r = 0; r < T::kRowBlocks; ++r)
+#pragma unroll
+        for (int i = 0; i < kQuads; ++i) {
+          const float4 part = ptx::ld_shared_v4_f32(from + (r * kQuads + i) * 2048);
+          float* quad = &sums[r][4 * (own * kQuads + i)];
+          quad[0] += part.x;
+          quad[1] += part.y;
+          quad[2] += part.z;
+          quad[3] += part.w;
+        }
+    }
+  }
+}
+
 template <typename T>
 __device__ __forceinline__ void consumer(SharedStorage<T>& shared, const WgmmaParams& params, const CUtensorMap& out_map,
                                          int worker, int cta_rank, int warpgroup) {
   RingPosition<T::kStages> ring;
-  SegmentWalker walker(params.schedule, worker);
+  Work<T> work(params.schedule, worker, cta_rank);
   Segment segment;
-  while (walker.next(segment)) {
+  while (work.next(segment)) {
     float sums[T::kRowBlocks][T::kTileM / 2];
-    multiply<T>(shared, params, ring, segment, warpgroup, sums);
-    if (segment.k_end < params.schedule.k_iterations) {
-      store_partial<T>(params, worker * T::kCluster + cta_rank, warpgroup, sums);
-      continue;
+    if (T::kClusterK == 1 || segment.k_begin < segment.k_end) {
+      multiply<T>(shared, params, ring, segment, warpgroup, sums);
+    } else {
+#pragma unroll
+      for (int r = 0; r < T::kRowBlocks; ++r)
+#pragma unroll
+        for (int i = 0; i < T::kTileM / 2; ++i) sums[r][i] = 0;
     }
-    if (segment.k_begin > 0) add_partials<T>(params, segment, worker, cta_rank, warpgroup, sums);
+    if constexpr (T::kClusterK == 1) {
+      if (segment.k_end < params.schedule.k_iterations) {
+        store_partial<T>(params, worker * T::kCluster + cta_rank, warpgroup, sums);
+        __syncwarp();
+        continue;
+      }
+      if (segment.k_begin > 0) add_partials<T>(params, segment, worker, cta_rank, warpgroup, sums);
+    } else {
+      exchange_sums<T>(shared, cta_rank, warpgroup, sums);
+    }
     const TilePosition position = position_of(params.schedule, segment.tile);
     const int first_m = position.m_tile * T::kTileM;
-    const int first_n = first_row_tile<T>(position.n_tile, cta_rank) * 64;
-    if constexpr (T::kStagedOutput) {
-      store_staged<T>(shared, params, out_map, first_m, first_n, warpgroup, sums);
-    } else {
-      store_direct<T>(params, first_m, first_n, warpgroup, sums);
+    const int first_n = first_row_tile<T>(position.n_tile, T::kCluster > 1 ? cta_rank : 0) * 64;
+#pragma unroll
+    for (int own = 0; own < T::kClusterK; ++own) {
+      if (T::kClusterK > 1 && own != cta_rank) continue;
+      if constexpr (T::kStagedOutput) {
+        store_staged<T>(shared, params, out_map, first_m, first_n, warpgroup, own * T::kOwnColumns, sums);
+      } else {
+        store_direct<T>(params, first_m, first_n, warpgroup, own * T::kOwnColumns, sums);
+      }
     }
+    // Without the two __syncwarp, ptxas keeps the ring and the descriptors in per-thread registers: 10 of the loop's 123
+    // instructions more a slab.
+    __syncwarp();
   }
   if (T::kStagedOutput && threadIdx.x % 128 == 0) ptx::cp_async_bulk_wait_group<0>();
 }
@@ -406,17 +513,18 @@ __global__ void __launch_bounds__(T::kThreads, 1)
   extern __shared__ __align__(1024) uint8_t shared_memory[];
   auto& shared = *reinterpret_cast<SharedStorage<T>*>(shared_memory);
   const int warpgroup = __shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0);
-  const int cta_rank = T::kCluster > 1 ? ptx::cluster_ctarank() : 0;
-  const int worker = blockIdx.x / T::kCluster;
+  const int cta_rank = T::kClusterSize > 1 ? ptx::cluster_ctarank() : 0;
+  const int worker = blockIdx.x / T::kClusterSize;
 
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < T::kStages; ++stage) {
       ptx::mbarrier_init(ptx::shared_address(&shared.full[stage]), 3);  // producer warps
       ptx::mbarrier_init(ptx::shared_address(&shared.empty[stage]), T::kConsumers * 4 * T::kCluster);
     }
+    ptx::mbarrier_init(ptx::shared_address(&shared.sums_received), max(1, (T::kClusterK - 1) * T::kConsumers * 4));
     ptx::fence_mbarrier_init();
   }
-  if constexpr (T::kCluster > 1) {
+  if constexpr (T::kClusterSize > 1) {
     ptx::barrier_cluster_arrive();
     ptx::barrier_cluster_wait();
   } else {

@@ -36,10 +36,12 @@ inline Schedule make_schedule(const WgmmaTactic& tactic, int m, int n, int k, in
   s.n_tiles = ceil_div(n, tile.tile_n * tile.cluster_n);
   s.k_iterations = ceil_div(k, tile.tile_k);
   s.raster_m = std::min(tactic.raster_m, s.m_tiles);
-  const int capacity = sm_count / tile.cluster_n;  // clusters that run at once
+  const int capacity = sm_count / (tile.cluster_n * tile.cluster_k);  // clusters that run at once
   const int tiles = s.tiles();
   s.workers = std::min(tiles, capacity);
-  if (tactic.split_k > 1 && s.k_iterations > 1) {
+  if (tile.cluster_k > 1) {
+    s.workers = tiles;  // a cluster ends with its tile: what it receives has one use
+  } else if (tactic.split_k > 1 && s.k_iterations > 1) {
     s.split = std::min(tactic.split_k, s.k_iterations);
     s.shared_tiles = tiles;
     s.workers = tiles * s.split;
@@ -94,17 +96,18 @@ inline bool encode_bf16_map(CUtensorMap* map, const void* data, int rows, int co
 
 }  // namespace detail
 
-// T: WgmmaTraits of tactic.tile. Errors: cudaErrorInvalidValue for strides that are not multiples of 8, misaligned
+// T: WgmmaTraits of tactic.tile. Errors: cudaErrorInvalidValue for an illegal tactic, strides that are not multiples of 8, misaligned
 // pointers, a missing workspace or more workers than flags.
 template <typename T>
 cudaError_t launch(const WgmmaTactic& tactic, const WgmmaArgs& args, int sm_count, cudaStream_t stream) {
   static_assert(sizeof(SharedStorage<T>) == shared_bytes(T::kTile, T::kScaleTileBytes));
+  if (!illegal(tactic).empty() || tactic.tile != T::kTile) return cudaErrorInvalidValue;
   const Schedule schedule = make_schedule(tactic, args.m, args.n, args.k, sm_count);
   const auto misaligned = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 != 0; };
   if (args.a_stride % 8 != 0 || args.out_stride % 8 != 0 || args.n % 8 != 0 || args.k % 32 != 0 || misaligned(args.a) ||
       misaligned(args.out) || misaligned(args.codes) || misaligned(args.scales))
     return cudaErrorInvalidValue;
-  const int ctas = schedule.workers * T::kCluster;
+  const int ctas = schedule.workers * T::kClusterSize;
   if (schedule.shared_tiles > 0 &&
       (args.workspace == nullptr || static_cast<size_t>(ctas) * T::kConsumers * sizeof(uint32_t) > kFlagBytes))
     return cudaErrorInvalidValue;
@@ -144,11 +147,11 @@ cudaError_t launch(const WgmmaTactic& tactic, const WgmmaArgs& args, int sm_coun
   config.stream = stream;
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = T::kCluster;
+  attribute.val.clusterDim.x = T::kClusterSize;
   attribute.val.clusterDim.y = 1;
   attribute.val.clusterDim.z = 1;
   config.attrs = &attribute;
-  config.numAttrs = T::kCluster > 1 ? 1 : 0;
+  config.numAttrs = T::kClusterSize > 1 ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, activations_map, out_map, params);
 }
 

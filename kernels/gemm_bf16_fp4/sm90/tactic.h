@@ -14,6 +14,8 @@ struct WgmmaTile {
   int stages = 4;     // depth of the shared-memory ring
   int consumers = 2;  // warpgroups that decode and multiply: 2 or 4
   int cluster_n = 1;  // CTAs along n that share one activation tile by multicast: 1, 2 or 4
+  int cluster_k = 1;  // CTAs that split one tile's k and add up through distributed shared memory: 1, 2, 4 or 8
+  int group = 2;      // k16 steps that are decoded and issued together: 2, or 4 with tile_k 128
 
   bool operator==(const WgmmaTile&) const = default;
 };
@@ -30,9 +32,12 @@ struct WgmmaTactic {
 inline constexpr int kStreamK = 0;
 inline constexpr int kMaxSharedBytes = 227 * 1024;
 
-// Columns of the output tile that the epilogue stages at once.
+// Columns of the output tile that one CTA finishes, and how many of them the epilogue stages at once.
+constexpr int own_columns(const WgmmaTile& tile) { return tile.tile_m / tile.cluster_k; }
 constexpr int staged_columns(const WgmmaTile& tile) {
-  return tile.tile_m % 32 == 0 ? 32 : tile.tile_m % 16 == 0 ? 16 : 8;
+  const int own = own_columns(tile);
+  if (own % 64 == 0 && tile.consumers == 2 && tile.cluster_k == 1) return 64;  // the others have no room for more than 32
+  return own % 32 == 0 ? 32 : own % 16 == 0 ? 16 : 8;
 }
 
 // Shared memory of one CTA. scale_tile_bytes: 256 for NVFP4, 128 for MXFP4.
@@ -42,8 +47,9 @@ constexpr int shared_bytes(const WgmmaTile& tile, int scale_tile_bytes) {
   const int activations = tile.stages * slabs * tile.tile_m * 128;
   const int staging = tile.consumers * 2 * staged_columns(tile) * 128;
   const int weights = tile.stages * slabs * row_tiles * (2048 + scale_tile_bytes);
-  const int barriers = 2 * tile.stages * 8;
-  return (activations + staging + weights + barriers + 1023) / 1024 * 1024;
+  const int received = (tile.cluster_k - 1) * tile.tile_n * own_columns(tile) * 4;  // partial sums of the other CTAs
+  const int barriers = (2 * tile.stages + 1) * 8;
+  return (activations + staging + weights + received + barriers + 1023) / 1024 * 1024;
 }
 
 // Why a tile cannot be compiled; empty if it can. Larger scale tiles (NVFP4) decide.
@@ -58,24 +64,30 @@ constexpr std::string_view illegal(const WgmmaTile& tile) {
   if (tile.tile_k != 64 && tile.tile_k != 128) return "tile_k must be 64 or 128";
   if (tile.cluster_n != 1 && tile.cluster_n != 2 && tile.cluster_n != 4) return "cluster_n must be 1, 2 or 4";
   if (tile.tile_m % (8 * tile.cluster_n) != 0) return "tile_m must be a multiple of 8 x cluster_n";
-  if (tile.stages < 2 || tile.stages > 16) return "stages must be 2 to 16";
+  if (tile.group != 2 && (tile.group != 4 || tile.tile_k != 128)) return "group must be 2, or 4 with tile_k 128";
+  if (tile.cluster_k != 1 && tile.cluster_k != 2 && tile.cluster_k != 4 && tile.cluster_k != 8)
+    return "cluster_k must be 1, 2, 4 or 8";
+  if (tile.cluster_k > 1 && tile.cluster_n > 1) return "cluster_n and cluster_k exclude each other";
+  if (tile.tile_m % (8 * tile.cluster_k) != 0) return "tile_m must be a multiple of 8 x cluster_k";
+  if (tile.stages < 3 || tile.stages > 16) return "stages must be 3 to 16";
   if (shared_bytes(tile, 256) > kMaxSharedBytes) return "stages exceed the shared memory";
   return {};
 }
 
 constexpr std::string_view illegal(const WgmmaTactic& tactic) {
   if (const auto why = illegal(tactic.tile); !why.empty()) return why;
+  if (tactic.tile.cluster_k > 1 && tactic.split_k != 1) return "split_k must be 1 with cluster_k";
   if (tactic.split_k < 0 || tactic.split_k > 32) return "split_k must be 0 (stream-k) to 32";
   if (tactic.raster_m < 1) return "raster_m must be at least 1";
   return {};
 }
 
-// For example "wgmma/n128/m256/k64/stages5/consumers2/cluster2/split1/raster8".
+// For example "wgmma/n128/m256/k64/stages5/consumers2/cluster2x1/group2/split1/raster8".
 inline std::string to_string(const WgmmaTactic& tactic) {
   const WgmmaTile& tile = tactic.tile;
   return "wgmma/n" + std::to_string(tile.tile_n) + "/m" + std::to_string(tile.tile_m) + "/k" +
          std::to_string(tile.tile_k) + "/stages" + std::to_string(tile.stages) + "/consumers" + std::to_string(tile.consumers) + "/cluster" +
-         std::to_string(tile.cluster_n) + "/split" +
+         std::to_string(tile.cluster_n) + "x" + std::to_string(tile.cluster_k) + "/group" + std::to_string(tile.group) + "/split" +
          (tactic.split_k == kStreamK ? std::string("_stream") : std::to_string(tactic.split_k)) + "/raster" +
          std::to_string(tactic.raster_m);
 }

@@ -23,7 +23,9 @@ struct WgmmaTraits {
   static constexpr int kTileM = kTile.tile_m;
   static constexpr int kTileK = kTile.tile_k;
   static constexpr int kStages = kTile.stages;
-  static constexpr int kCluster = kTile.cluster_n;
+  static constexpr int kCluster = kTile.cluster_n;    // CTAs that share activations
+  static constexpr int kClusterK = kTile.cluster_k;   // CTAs that share a tile
+  static constexpr int kClusterSize = kCluster * kClusterK;
 
   static constexpr int kConsumers = kTile.consumers;            // warpgroups
   static constexpr int kThreads = 128 * (kConsumers + 1);       // warpgroup 0 is the producer
@@ -31,9 +33,10 @@ struct WgmmaTraits {
   static constexpr int kRowBlocks = kRowTiles / kConsumers;     // of them a warpgroup
   static constexpr int kSlabs = kTileK / 64;                    // 64-column slabs a stage
   static constexpr int kSteps = kTileK / 16;                    // k16 steps a stage
+  static constexpr int kOwnColumns = own_columns(kTile);        // m columns that this CTA finishes
   static constexpr int kStagedColumns = staged_columns(kTile);  // m columns a staged store
 
-  static constexpr int kGroup = 2;                              // k16 steps decoded and issued together
+  static constexpr int kGroup = kTile.group;                    // k16 steps decoded and issued together
 
   // 384 threads start with 168 registers each, 640 with 96: 3 x 168 = 504 and 5 x 96 = 480 to share among the warpgroups.
   static constexpr int kConsumerRegisters = kConsumers == 2 ? 232 : 112;

@@ -1,0 +1,38 @@
+// Loads from shared memory by address in the shared window: no generic pointer, so no address arithmetic in 64 bits.
+#pragma once
+
+#include <cstdint>
+
+namespace pinch::ptx {
+
+__device__ __forceinline__ uint32_t ld_shared_u32(uint32_t address) {
+  uint32_t x;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(address));
+  return x;
+}
+
+__device__ __forceinline__ uint2 ld_shared_v2_u32(uint32_t address) {
+  uint2 x;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(x.x), "=r"(x.y) : "r"(address));
+  return x;
+}
+
+__device__ __forceinline__ uint4 ld_shared_v4_u32(uint32_t address) {
+  uint4 x;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"(address));
+  return x;
+}
+
+__device__ __forceinline__ float4 ld_shared_v4_f32(uint32_t address) {
+  float4 x;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "r"(address));
+  return x;
+}
+
+// Stores into the shared memory of any CTA of the cluster; `address` comes from mapa.
+__device__ __forceinline__ void st_shared_cluster_v4_f32(uint32_t address, float4 x) {
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
+               : "memory");
+}
+
+}  // namespace pinch::ptx
