@@ -3,42 +3,25 @@
 // [tile_n, tile_m] tile of out^T.
 //
 // Roles: three producer warps fill a ring of stages by bulk copies (activations through a tensor map, codes and scales as
-// contiguous runs); two consumer warpgroups decode and multiply. A consumer decodes k16 block b + 1 between the issue
-// of the wgmma of block b and the wait for block b - 1, so decoding runs under the tensor core.
+// contiguous runs); two or four consumer warpgroups decode and multiply. A consumer decodes group g + 1 of k16
+// blocks after issuing the wgmma of group g and waiting for group g - 1, so decoding runs under the tensor core.
 #pragma once
 
 #include <cuda.h>
 
-#include "kernels/common/cuda/ptx/acquire_release.cuh"
 #include "kernels/common/cuda/ptx/bulk_copy.cuh"
 #include "kernels/common/cuda/ptx/elect.cuh"
 #include "kernels/common/cuda/ptx/fence.cuh"
 #include "kernels/common/cuda/ptx/mbarrier.cuh"
-#include "kernels/common/cuda/ptx/named_barrier.cuh"
 #include "kernels/common/cuda/ptx/setmaxnreg.cuh"
 #include "kernels/common/cuda/ptx/shared_access.cuh"
-#include "kernels/common/cuda/ptx/stmatrix.cuh"
 #include "kernels/common/cuda/ptx/wgmma.cuh"
-#include "kernels/gemm_bf16_fp4/sm90/schedule.h"
+#include "kernels/gemm_bf16_fp4/sm90/epilogue.cuh"
+#include "kernels/gemm_bf16_fp4/sm90/params.cuh"
+#include "kernels/gemm_bf16_fp4/sm90/reduction.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/smem.cuh"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
-
-struct WgmmaParams {
-  const uint8_t* codes;   // prepared: [row tile, k tile, 2048]
-  const uint8_t* scales;  // prepared: [row tile, k tile, scale tile bytes]
-  void* out;              // [m, out_stride]; used by FP32 outputs, bf16 goes through the tensor map
-  float* partials;        // [workers * cluster_n, tile_n * tile_m] of the shared tiles
-  uint32_t* flags;        // [workers * cluster_n, 2], zero between launches
-  float alpha;             // with the preparation's power of two folded in
-  uint32_t nvfp4_exponent; // kNvfp4ScaleExponent, kept opaque: see decode_scale
-  int m;
-  int n;
-  int out_stride;
-  int row_tiles;  // 64-row tiles of the weights
-  int k_tiles;    // 64-column tiles of the weights
-  Schedule schedule;
-};
 
 // A position in the ring: stage index, and the parity that its barriers complete with next.
 template <int kStages>
@@ -201,8 +184,9 @@ struct WeightSlab {
 
 // Accumulates k iterations [segment.k_begin, segment.k_end) into `sums`.
 template <typename T>
-__device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaParams& params, RingPosition<T::kStages>& ring, const Segment& segment,
-                                         int warpgroup, float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
+__device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaParams& params,
+                                         RingPosition<T::kStages>& ring, const Segment& segment, int warpgroup,
+                                         float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
   constexpr int kDescriptorStep = 32 >> 4;  // one k16 step inside the swizzled rows
   constexpr int kGroups = T::kSteps / T::kGroup;
   const int thread = threadIdx.x % 128;
@@ -286,179 +270,6 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
 #pragma unroll
     for (int i = 0; i < T::kTileM / 2; ++i) asm volatile("" : "+f"(sums[r][i])::"memory");
   release_stage<T>(shared, previous_stage);
-}
-
-// Where a CTA keeps the partial sums of one warpgroup: [row block, quad of registers, thread] of float4.
-template <typename T>
-__device__ __forceinline__ float4* partials_of(const WgmmaParams& params, int cta, int warpgroup) {
-  constexpr int kWarpgroupFloats = T::kTileN * T::kTileM / T::kConsumers;
-  return reinterpret_cast<float4*>(params.partials + (static_cast<int64_t>(cta) * T::kConsumers + warpgroup) * kWarpgroupFloats) +
-         threadIdx.x % 128;
-}
-
-template <typename T>
-__device__ __forceinline__ void store_partial(const WgmmaParams& params, int cta, int warpgroup,
-                                              const float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
-  float4* to = partials_of<T>(params, cta, warpgroup);
-#pragma unroll
-  for (int r = 0; r < T::kRowBlocks; ++r)
-#pragma unroll
-    for (int i = 0; i < T::kTileM / 8; ++i)
-      __stcg(to + (r * (T::kTileM / 8) + i) * 128,
-             make_float4(sums[r][4 * i], sums[r][4 * i + 1], sums[r][4 * i + 2], sums[r][4 * i + 3]));
-  ptx::bar_sync(1 + warpgroup, 128);
-  if (threadIdx.x % 128 == 0) ptx::st_release_gpu(params.flags + cta * T::kConsumers + warpgroup, 1);
-}
-
-// Adds the partial sums of the tile's other workers, nearest first: a fixed order, so equal runs give equal bits.
-template <typename T>
-__device__ __forceinline__ void add_partials(const WgmmaParams& params, const Segment& segment, int worker, int cta_rank,
-                                             int warpgroup, float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
-  const int tile_begin = segment.tile * params.schedule.k_iterations;
-  int first = worker - 1;
-  while (params.schedule.range_begin(first) > tile_begin) --first;
-  for (int other = first + threadIdx.x % 128; other < worker; other += 128) {
-    uint32_t* flag = params.flags + (other * T::kCluster + cta_rank) * T::kConsumers + warpgroup;
-    while (ptx::ld_acquire_gpu(flag) == 0) {}
-    *flag = 0;  // ready for the next launch
-  }
-  ptx::bar_sync(1 + warpgroup, 128);
-#pragma unroll 1
-  for (int other = worker - 1; other >= first; --other) {
-    const float4* from = partials_of<T>(params, other * T::kCluster + cta_rank, warpgroup);
-#pragma unroll
-    for (int r = 0; r < T::kRowBlocks; ++r)
-#pragma unroll
-      for (int i = 0; i < T::kTileM / 8; ++i) {
-        const float4 part = __ldcg(from + (r * (T::kTileM / 8) + i) * 128);
-        sums[r][4 * i] += part.x;
-        sums[r][4 * i + 1] += part.y;
-        sums[r][4 * i + 2] += part.z;
-        sums[r][4 * i + 3] += part.w;
-      }
-  }
-}
-
-__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const uint32_t&>(pair);
-}
-
-// bf16: transposed through shared memory, stored by the copy engine, which leaves out what lies outside the output.
-template <typename T>
-__device__ __forceinline__ void store_staged(SharedStorage<T>& shared, const WgmmaParams& params, const CUtensorMap& out_map,
-                                             int first_m, int first_n, int warpgroup, int first_column,
-                                             const float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
-  constexpr int kColumns = T::kStagedColumns;
-  const int thread = threadIdx.x % 128;
-  const int warp = thread / 32;
-  const int lane = thread % 32;
-  const float alpha = params.alpha;
-  // Lane l gives the address of row l % 8 of 8 x 8 matrix l / 8: matrices 1 and 3 are rows + 8 of n, 2 and 3 columns + 8 of m.
-  const int column = (lane / 16) * 8 + lane % 8;
-  const uint32_t chunk = 2 * warp + (lane / 8) % 2;
-  const uint32_t lane_offset = column * 128 + ((chunk ^ (lane % 8)) * 16);
-#pragma unroll
-  for (int r = 0; r < T::kRowBlocks; ++r) {
-    const int n = first_n + (warpgroup * T::kRowBlocks + r) * 64;
-#pragma unroll
-    for (int part = 0; part < T::kOwnColumns / kColumns; ++part) {
-      const int buffer = (r * (T::kOwnColumns / kColumns) + part) % 2;
-      const uint32_t staging = ptx::shared_address(shared.staging[warpgroup][buffer]);
-      if (thread == 0) ptx::cp_async_bulk_wait_group_read<1>();
-      ptx::bar_sync(1 + warpgroup, 128);
-      const float* part_sums = &sums[r][(first_column + part * kColumns) / 2];
-      if constexpr (kColumns == 8) {
-        ptx::stmatrix_x2_trans(staging + (lane % 8) * 128 + ((2 * warp + (lane / 8) % 2) ^ (lane % 8)) * 16,
-                               pack_bf16(part_sums[0] * alpha, part_sums[1] * alpha),
-                               pack_bf16(part_sums[2] * alpha, part_sums[3] * alpha));
-      } else {
-#pragma unroll
-        for (int i = 0; i < kColumns / 16; ++i)
-          ptx::stmatrix_x4_trans(staging + lane_offset + i * 16 * 128,
-                                 pack_bf16(part_sums[8 * i] * alpha, part_sums[8 * i + 1] * alpha),
-                                 pack_bf16(part_sums[8 * i + 2] * alpha, part_sums[8 * i + 3] * alpha),
-                                 pack_bf16(part_sums[8 * i + 4] * alpha, part_sums[8 * i + 5] * alpha),
-                                 pack_bf16(part_sums[8 * i + 6] * alpha, part_sums[8 * i + 7] * alpha));
-      }
-      ptx::fence_proxy_async_shared();
-      ptx::bar_sync(1 + warpgroup, 128);
-      const int m = first_m + first_column + part * kColumns;
-      if (thread == 0) {
-        if (m < params.m && n < params.n) ptx::cp_async_bulk_tensor_2d_global_shared(&out_map, n, m, staging);
-        ptx::cp_async_bulk_commit_group();  // even if empty: the waits above count groups
-      }
-    }
-  }
-}
-
-// FP32: eight lanes write a whole 32-byte sector.
-template <typename T>
-__device__ __forceinline__ void store_direct(const WgmmaParams& params, int first_m, int first_n, int warpgroup, int first_column,
-                                             const float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
-  const int thread = threadIdx.x % 128;
-  const int row = 16 * (thread / 32) + (thread % 32) / 4;
-  float* out = static_cast<float*>(params.out);
-#pragma unroll
-  for (int r = 0; r < T::kRowBlocks; ++r) {
-    const int n = first_n + (warpgroup * T::kRowBlocks + r) * 64 + row;
-    int m = first_m + first_column + 2 * (thread % 4);
-    float* to = out + static_cast<int64_t>(m) * params.out_stride + n;
-#pragma unroll
-    for (int i = first_column / 8; i < (first_column + T::kOwnColumns) / 8; ++i) {
-      if (m < params.m && n < params.n) to[0] = sums[r][4 * i] * params.alpha;
-      if (m < params.m && n + 8 < params.n) to[8] = sums[r][4 * i + 2] * params.alpha;
-      if (m + 1 < params.m && n < params.n) to[params.out_stride] = sums[r][4 * i + 1] * params.alpha;
-      if (m + 1 < params.m && n + 8 < params.n) to[params.out_stride + 8] = sums[r][4 * i + 3] * params.alpha;
-      m += 8;
-      to += 8 * static_cast<int64_t>(params.out_stride);
-    }
-  }
-}
-
-// Sends the other CTAs their columns of this CTA's sums, and adds what they send: own sums first, then by sender.
-template <typename T>
-__device__ __forceinline__ void exchange_sums(SharedStorage<T>& shared, int cta_rank, int warpgroup,
-                                              float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
-  constexpr int kQuads = T::kOwnColumns / 8;  // float4 a row block
-  const int thread = threadIdx.x % 128;
-  const uint32_t offset = (warpgroup * T::kRowBlocks * kQuads * 128 + thread) * 16;
-  const uint32_t barrier = ptx::shared_address(&shared.sums_received);
-#pragma unroll
-  for (int other = 0; other < T::kClusterK; ++other) {
-    if (other == cta_rank) continue;
-    const uint32_t to =
-        ptx::mapa(ptx::shared_address(shared.received[cta_rank < other ? cta_rank : cta_rank - 1]) + offset, other);
-#pragma unroll
-    for (int r = 0; r < T::kRowBlocks; ++r)
-#pragma unroll
-      for (int i = 0; i < kQuads; ++i) {
-        const float* quad = &sums[r][4 * (other * kQuads + i)];
-        ptx::st_shared_cluster_v4_f32(to + (r * kQuads + i) * 2048, make_float4(quad[0], quad[1], quad[2], quad[3]));
-      }
-    __syncwarp();
-    if (thread % 32 == 0) ptx::mbarrier_arrive_release_cluster(ptx::mapa(barrier, other));
-  }
-  while (!ptx::mbarrier_try_wait_parity_acquire_cluster(barrier, 0)) {}
-#pragma unroll
-  for (int own = 0; own < T::kClusterK; ++own) {
-    if (own != cta_rank) continue;
-#pragma unroll
-    for (int sender = 0; sender < T::kClusterK - 1; ++sender) {
-      const uint32_t from = ptx::shared_address(shared.received[sender]) + offset;
-#pragma unroll
-      for (int r = 0; r < T::kRowBlocks; ++r)
-#pragma unroll
-        for (int i = 0; i < kQuads; ++i) {
-          const float4 part = ptx::ld_shared_v4_f32(from + (r * kQuads + i) * 2048);
-          float* quad = &sums[r][4 * (own * kQuads + i)];
-          quad[0] += part.x;
-          quad[1] += part.y;
-          quad[2] += part.z;
-          quad[3] += part.w;
-        }
-    }
-  }
 }
 
 template <typename T>

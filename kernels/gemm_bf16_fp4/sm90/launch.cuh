@@ -56,7 +56,8 @@ inline Schedule make_schedule(const WgmmaTactic& tactic, int m, int n, int k, in
   return s;
 }
 
-inline constexpr size_t kFlagBytes = 32768;  // flags first, partial sums after
+// Flags first, partial sums after; a fixed size, so that tactics may share a workspace.
+inline constexpr size_t kFlagBytes = 65536;
 
 inline size_t workspace_bytes(const WgmmaTactic& tactic, int m, int n, int k, int sm_count) {
   const Schedule s = make_schedule(tactic, m, n, k, sm_count);
@@ -73,7 +74,8 @@ inline EncodeTiled encode_tiled() {
   static const EncodeTiled function = [] {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult result{};
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &result) != cudaSuccess ||
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &result) !=
+            cudaSuccess ||
         result != cudaDriverEntryPointSuccess)
       entry = nullptr;
     return reinterpret_cast<EncodeTiled>(entry);
@@ -96,8 +98,8 @@ inline bool encode_bf16_map(CUtensorMap* map, const void* data, int rows, int co
 
 }  // namespace detail
 
-// T: WgmmaTraits of tactic.tile. Errors: cudaErrorInvalidValue for an illegal tactic, strides that are not multiples of 8, misaligned
-// pointers, a missing workspace or more workers than flags.
+// T: WgmmaTraits of tactic.tile. Errors: cudaErrorInvalidValue for an illegal tactic, strides that are not multiples of
+// 8, misaligned pointers, a missing workspace or more workers than flags.
 template <typename T>
 cudaError_t launch(const WgmmaTactic& tactic, const WgmmaArgs& args, int sm_count, cudaStream_t stream) {
   static_assert(sizeof(SharedStorage<T>) == shared_bytes(T::kTile, T::kScaleTileBytes));

@@ -1,6 +1,8 @@
 // Tactics of the wgmma kernel: what is compiled (WgmmaTile) and what is chosen at launch (WgmmaTactic).
 #pragma once
 
+#include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -90,6 +92,23 @@ inline std::string to_string(const WgmmaTactic& tactic) {
          std::to_string(tile.cluster_n) + "x" + std::to_string(tile.cluster_k) + "/group" + std::to_string(tile.group) + "/split" +
          (tactic.split_k == kStreamK ? std::string("_stream") : std::to_string(tactic.split_k)) + "/raster" +
          std::to_string(tactic.raster_m);
+}
+
+// Inverse of to_string; nothing for any other text.
+inline std::optional<WgmmaTactic> parse_wgmma_tactic(const std::string& text) {
+  WgmmaTactic tactic;
+  WgmmaTile& tile = tactic.tile;
+  char split[16] = "";
+  if (std::sscanf(text.c_str(), "wgmma/n%d/m%d/k%d/stages%d/consumers%d/cluster%dx%d/group%d/split%15[^/]/raster%d", &tile.tile_n,
+                  &tile.tile_m, &tile.tile_k, &tile.stages, &tile.consumers, &tile.cluster_n, &tile.cluster_k, &tile.group,
+                  split, &tactic.raster_m) != 10)
+    return std::nullopt;
+  if (std::string_view(split) == "_stream") {
+    tactic.split_k = kStreamK;
+  } else if (std::sscanf(split, "%d", &tactic.split_k) != 1) {
+    return std::nullopt;
+  }
+  return to_string(tactic) == text ? std::optional(tactic) : std::nullopt;
 }
 
 }  // namespace pinch::gemm_bf16_fp4::sm90

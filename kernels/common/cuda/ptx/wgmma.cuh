@@ -52,8 +52,8 @@ inline constexpr uint32_t kWgmmaDescriptorUpper = (1u << 30) | (1024u >> 4);
 #define PINCH_D16(i) PINCH_D8(i), PINCH_D8(i + 8)
 #define PINCH_D32(i) PINCH_D16(i), PINCH_D16(i + 16)
 #define PINCH_D64(i) PINCH_D32(i), PINCH_D32(i + 32)
-#define PINCH_WGMMA(N, D_NAMES, A0, A1, A2, A3, DESC, SCALE, UPPER, ...)                                                  \
-  asm volatile("{ .reg .pred p; .reg .b64 b; setp.ne.b32 p, " SCALE ", 0; mov.b64 b, {" DESC ", " UPPER "};\n"                                                    \
+#define PINCH_WGMMA(N, D_NAMES, A0, A1, A2, A3, DESC, SCALE, UPPER, ...)                                            \
+  asm volatile("{ .reg .pred p; .reg .b64 b; setp.ne.b32 p, " SCALE ", 0; mov.b64 b, {" DESC ", " UPPER "};\n"      \
                "wgmma.mma_async.sync.aligned.m64n" N "k16.f32.bf16.bf16 {" D_NAMES "}, {" A0 ", " A1 ", " A2 ", " A3 \
                "}, b, p, 1, 1, 0; }\n"                                                                      \
                : __VA_ARGS__                                                                                       \
@@ -90,31 +90,43 @@ __device__ __forceinline__ void wgmma_mma_async_bf16(float (&d)[kN / 2], const u
     PINCH_WGMMA("112", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6,
                 "%56", "%57", "%58", "%59", "%60", "%61", "%62", PINCH_D32(0), PINCH_D16(32), PINCH_D8(48));
   } else if constexpr (kN == 128) {
-    PINCH_WGMMA("128", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6 ", " PINCH_R7,
+    PINCH_WGMMA("128", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6
+                ", " PINCH_R7,
                 "%64", "%65", "%66", "%67", "%68", "%69", "%70", PINCH_D64(0));
   } else if constexpr (kN == 144) {
-    PINCH_WGMMA("144", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6 ", " PINCH_R7 ", " PINCH_R8,
+    PINCH_WGMMA("144", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6
+                ", " PINCH_R7 ", " PINCH_R8,
                 "%72", "%73", "%74", "%75", "%76", "%77", "%78", PINCH_D64(0), PINCH_D8(64));
   } else if constexpr (kN == 160) {
-    PINCH_WGMMA("160", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6 ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9,
+    PINCH_WGMMA("160", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6
+                ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9,
                 "%80", "%81", "%82", "%83", "%84", "%85", "%86", PINCH_D64(0), PINCH_D16(64));
   } else if constexpr (kN == 176) {
-    PINCH_WGMMA("176", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6 ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9 ", " PINCH_R10,
+    PINCH_WGMMA("176", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6
+                ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9 ", " PINCH_R10,
                 "%88", "%89", "%90", "%91", "%92", "%93", "%94", PINCH_D64(0), PINCH_D16(64), PINCH_D8(80));
   } else if constexpr (kN == 192) {
-    PINCH_WGMMA("192", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6 ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9 ", " PINCH_R10 ", " PINCH_R11,
+    PINCH_WGMMA("192", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6
+                ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9 ", " PINCH_R10 ", " PINCH_R11,
                 "%96", "%97", "%98", "%99", "%100", "%101", "%102", PINCH_D64(0), PINCH_D32(64));
   } else if constexpr (kN == 208) {
-    PINCH_WGMMA("208", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6 ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9 ", " PINCH_R10 ", " PINCH_R11 ", " PINCH_R12,
+    PINCH_WGMMA("208", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6
+                ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9 ", " PINCH_R10 ", " PINCH_R11 ", " PINCH_R12,
                 "%104", "%105", "%106", "%107", "%108", "%109", "%110", PINCH_D64(0), PINCH_D32(64), PINCH_D8(96));
   } else if constexpr (kN == 224) {
-    PINCH_WGMMA("224", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6 ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9 ", " PINCH_R10 ", " PINCH_R11 ", " PINCH_R12 ", " PINCH_R13,
+    PINCH_WGMMA("224", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6
+                ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9 ", " PINCH_R10 ", " PINCH_R11 ", " PINCH_R12 ", " PINCH_R13,
                 "%112", "%113", "%114", "%115", "%116", "%117", "%118", PINCH_D64(0), PINCH_D32(64), PINCH_D16(96));
   } else if constexpr (kN == 240) {
-    PINCH_WGMMA("240", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6 ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9 ", " PINCH_R10 ", " PINCH_R11 ", " PINCH_R12 ", " PINCH_R13 ", " PINCH_R14,
-                "%120", "%121", "%122", "%123", "%124", "%125", "%126", PINCH_D64(0), PINCH_D32(64), PINCH_D16(96), PINCH_D8(112));
+    PINCH_WGMMA("240", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6
+                ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9 ", " PINCH_R10 ", " PINCH_R11 ", " PINCH_R12 ", " PINCH_R13
+                ", " PINCH_R14,
+                "%120", "%121", "%122", "%123", "%124", "%125", "%126", PINCH_D64(0), PINCH_D32(64), PINCH_D16(96),
+                PINCH_D8(112));
   } else if constexpr (kN == 256) {
-    PINCH_WGMMA("256", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6 ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9 ", " PINCH_R10 ", " PINCH_R11 ", " PINCH_R12 ", " PINCH_R13 ", " PINCH_R14 ", " PINCH_R15,
+    PINCH_WGMMA("256", PINCH_R0 ", " PINCH_R1 ", " PINCH_R2 ", " PINCH_R3 ", " PINCH_R4 ", " PINCH_R5 ", " PINCH_R6
+                ", " PINCH_R7 ", " PINCH_R8 ", " PINCH_R9 ", " PINCH_R10 ", " PINCH_R11 ", " PINCH_R12 ", " PINCH_R13
+                ", " PINCH_R14 ", " PINCH_R15,
                 "%128", "%129", "%130", "%131", "%132", "%133", "%134", PINCH_D64(0), PINCH_D64(64));
   } else {
     static_assert(kN == 8, "wgmma width not listed: 8 or a multiple of 16 up to 256");
