@@ -314,7 +314,8 @@ __device__ __forceinline__ void consumer(SharedStorage<T>& shared, const WgmmaPa
     // instructions more a slab.
     __syncwarp();
   }
-  if (T::kStagedOutput && threadIdx.x % 128 == 0) ptx::cp_async_bulk_wait_group<0>();
+  // The copies out read shared memory, which must live until then.
+  if (T::kStagedOutput && threadIdx.x % 128 == 0) ptx::cp_async_bulk_wait_group_read<0>();
 }
 
 template <typename T>
@@ -332,7 +333,9 @@ __global__ void __launch_bounds__(T::kThreads, 1)
       ptx::mbarrier_init(ptx::shared_address(&shared.full[stage]), 3);  // producer warps
       ptx::mbarrier_init(ptx::shared_address(&shared.empty[stage]), T::kConsumers * 4 * T::kCluster);
     }
-    ptx::mbarrier_init(ptx::shared_address(&shared.sums_received), max(1, (T::kClusterK - 1) * T::kConsumers * 4));
+    ptx::mbarrier_init(ptx::shared_address(&shared.sums_received), 1);
+    if constexpr (T::kClusterK > 1)
+      ptx::mbarrier_arrive_expect_tx(ptx::shared_address(&shared.sums_received), sizeof(shared.received));
     ptx::fence_mbarrier_init();
   }
   if constexpr (T::kClusterSize > 1) {

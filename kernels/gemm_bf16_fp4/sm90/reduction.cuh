@@ -80,12 +80,11 @@ __device__ __forceinline__ void exchange_sums(SharedStorage<T>& shared, int cta_
 #pragma unroll
       for (int i = 0; i < kQuads; ++i) {
         const float* quad = &sums[r][4 * (other * kQuads + i)];
-        ptx::st_shared_cluster_v4_f32(to + (r * kQuads + i) * 2048, make_float4(quad[0], quad[1], quad[2], quad[3]));
+        ptx::st_async_v4_f32(to + (r * kQuads + i) * 2048, make_float4(quad[0], quad[1], quad[2], quad[3]),
+                             ptx::mapa(barrier, other));
       }
-    __syncwarp();
-    if (thread % 32 == 0) ptx::mbarrier_arrive_release_cluster(ptx::mapa(barrier, other));
   }
-  while (!ptx::mbarrier_try_wait_parity_acquire_cluster(barrier, 0)) {}
+  while (!ptx::mbarrier_try_wait_parity(barrier, 0)) {}
 #pragma unroll
   for (int own = 0; own < T::kClusterK; ++own) {
     if (own != cta_rank) continue;

@@ -38,21 +38,6 @@ __device__ __forceinline__ bool mbarrier_try_wait_parity(uint32_t barrier, uint3
   return done != 0;
 }
 
-// As above, but the arriving thread's writes are visible to whoever waits with acquire at cluster scope.
-__device__ __forceinline__ void mbarrier_arrive_release_cluster(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-__device__ __forceinline__ bool mbarrier_try_wait_parity_acquire_cluster(uint32_t barrier, uint32_t parity) {
-  uint32_t done;
-  asm volatile(
-      "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-      : "=r"(done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-  return done != 0;
-}
-
 // The same shared address in CTA `rank` of the cluster.
 __device__ __forceinline__ uint32_t mapa(uint32_t address, uint32_t rank) {
   uint32_t mapped;
