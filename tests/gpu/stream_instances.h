@@ -14,8 +14,9 @@ struct StreamEntry {
   cudaError_t (*launch)(const StreamTactic&, const StreamArgs&, const StreamDevice&, cudaStream_t);
 };
 
-std::span<const StreamEntry> stream_entries_nvfp4();
-std::span<const StreamEntry> stream_entries_mxfp4();
-cudaError_t query_device(StreamDevice* d);
+/// Instances are compiled in parts, so that a parallel build is quick; each part is one translation unit a format.
+inline constexpr int kStreamParts = 7;
+template <Format F, int Part>
+std::span<const StreamEntry> stream_entries();
 
 }  // namespace pinch::gemm_bf16_fp4::sm90

@@ -34,7 +34,8 @@ PrepareReport inspect(const CanonicalWeights& w) {
 
 }  // namespace
 
-PrepareStatus prepare_weights_host(const CanonicalWeights& w, std::uint8_t* codes, std::uint8_t* scales, PrepareReport* report) {
+PrepareStatus prepare_weights_host(const CanonicalWeights& w, std::uint8_t* codes, std::uint8_t* scales,
+                                   PrepareReport* report) {
   if (!prepare_shape_ok(w.n, w.k)) return PrepareStatus::kBadShape;
   *report = inspect(w);
   const PrepareStatus status = prepare_status(w.format, *report);
@@ -60,8 +61,8 @@ PrepareStatus prepare_weights_host(const CanonicalWeights& w, std::uint8_t* code
   return PrepareStatus::kOk;
 }
 
-void unprepare_weights_host(Format f, int n, int k, const std::uint8_t* codes, const std::uint8_t* scales, int max_ue8m0,
-                            std::uint8_t* canonical_codes, std::uint8_t* canonical_scales) {
+void unprepare_weights_host(Format f, int n, int k, const std::uint8_t* codes, const std::uint8_t* scales,
+                            int max_ue8m0, std::uint8_t* canonical_codes, std::uint8_t* canonical_scales) {
   const int col_tiles = prepared_extent(f, n, k).col_tiles;
   const int groups = k / group_size(f), per_tile = kTileCols / group_size(f);
   for (int row = 0; row < n; ++row) {
@@ -72,7 +73,8 @@ void unprepare_weights_host(Format f, int n, int k, const std::uint8_t* codes, c
       std::uint8_t eight[8];
       unpack_word(word, eight);
       const std::uint32_t code = eight[2 * p.a + p.h];
-      std::uint8_t& byte = canonical_codes[static_cast<std::size_t>(row) * static_cast<std::size_t>(k / 2) + static_cast<std::size_t>(col / 2)];
+      std::uint8_t& byte = canonical_codes[static_cast<std::size_t>(row) * static_cast<std::size_t>(k / 2) +
+                                           static_cast<std::size_t>(col / 2)];
       byte = static_cast<std::uint8_t>(col % 2 ? (byte & 15u) | code << 4 : code);
     }
     for (int group = 0; group < groups; ++group) {
@@ -82,7 +84,8 @@ void unprepare_weights_host(Format f, int n, int k, const std::uint8_t* codes, c
       const std::uint32_t scale = f == Format::kNvfp4 ? e4m3_from_e5m3(byte)
                                   : byte == 0         ? static_cast<std::uint32_t>(max_ue8m0 < 0 ? 127 : max_ue8m0)
                                                       : byte + static_cast<std::uint32_t>(max_ue8m0) - 254u;
-      canonical_scales[static_cast<std::size_t>(row) * static_cast<std::size_t>(groups) + static_cast<std::size_t>(group)] = static_cast<std::uint8_t>(scale);
+      canonical_scales[static_cast<std::size_t>(row) * static_cast<std::size_t>(groups) +
+                       static_cast<std::size_t>(group)] = static_cast<std::uint8_t>(scale);
     }
   }
 }

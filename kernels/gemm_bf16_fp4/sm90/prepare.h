@@ -20,7 +20,8 @@ struct CanonicalWeights {
   bool swizzled_scales;
 };
 
-/// What preparation found out about the scales; on the device it is filled by the kernels and copied back by the caller.
+/// What preparation found out about the scales; on the device it is filled by the kernels and copied back by the
+/// caller.
 struct PrepareReport {
   std::int32_t nan_scales;       // count
   std::int32_t negative_scales;  // count (NVFP4)
@@ -33,23 +34,31 @@ enum class PrepareStatus { kOk, kBadShape, kNanScale, kNegativeScale, kScaleSpan
 PINCH_HOST_DEVICE PrepareStatus prepare_status(Format f, const PrepareReport& r) {
   if (r.nan_scales > 0) return PrepareStatus::kNanScale;
   if (r.negative_scales > 0) return PrepareStatus::kNegativeScale;
-  if (f == Format::kMxfp4 && r.max_ue8m0 >= 0 && r.max_ue8m0 - r.min_ue8m0 > kMxfp4MaxSpan) return PrepareStatus::kScaleSpan;
+  if (f == Format::kMxfp4 && r.max_ue8m0 >= 0 && r.max_ue8m0 - r.min_ue8m0 > kMxfp4MaxSpan)
+    return PrepareStatus::kScaleSpan;
   return PrepareStatus::kOk;
 }
 
 /// Name of a refusal, with what is allowed.
 inline const char* describe(PrepareStatus s) {
   switch (s) {
-    case PrepareStatus::kOk: return "ok";
-    case PrepareStatus::kBadShape: return "n is not a positive multiple of 8, or k not a positive multiple of 32";
-    case PrepareStatus::kNanScale: return "a scale is NaN";
-    case PrepareStatus::kNegativeScale: return "an NVFP4 scale is negative";
-    case PrepareStatus::kScaleSpan: return "MXFP4 scales of nonzero groups span more than 2^120";
+    case PrepareStatus::kOk:
+      return "ok";
+    case PrepareStatus::kBadShape:
+      return "n is not a positive multiple of 8, or k not a positive multiple of 32";
+    case PrepareStatus::kNanScale:
+      return "a scale is NaN";
+    case PrepareStatus::kNegativeScale:
+      return "an NVFP4 scale is negative";
+    case PrepareStatus::kScaleSpan:
+      return "MXFP4 scales of nonzero groups span more than 2^120";
   }
   return "unknown";
 }
 
-PINCH_HOST_DEVICE bool prepare_shape_ok(int n, int k) { return n >= 8 && n % 8 == 0 && k >= 32 && k % 32 == 0; }
+PINCH_HOST_DEVICE bool prepare_shape_ok(int n, int k) {
+  return n >= 8 && n % 8 == 0 && k >= 32 && k % 32 == 0;
+}
 
 /// Exponent of the accumulator: out = acc * 2^this * alpha.
 PINCH_HOST_DEVICE int acc_exponent(Format f, int max_ue8m0) {
@@ -62,14 +71,16 @@ PINCH_HOST_DEVICE int acc_exponent(Format f, int max_ue8m0) {
 PINCH_HOST_DEVICE std::uint32_t canonical_scale(const CanonicalWeights& w, int row, int group) {
   const int groups = w.k / group_size(w.format);
   const std::size_t at = w.swizzled_scales ? swizzled_scale_offset(row, group, (groups + 3) / 4 * 4)
-                                           : static_cast<std::size_t>(row) * static_cast<std::size_t>(groups) + static_cast<std::size_t>(group);
+                                           : static_cast<std::size_t>(row) * static_cast<std::size_t>(groups) +
+                                                 static_cast<std::size_t>(group);
   return w.scales[at];
 }
 
 /// Whether every code of a group is a zero of either sign.
 PINCH_HOST_DEVICE bool group_is_zero(const CanonicalWeights& w, int row, int group) {
   const int bytes = group_size(w.format) / 2;
-  const std::uint8_t* c = w.codes + static_cast<std::size_t>(row) * static_cast<std::size_t>(w.k / 2) + static_cast<std::size_t>(group * bytes);
+  const std::uint8_t* c = w.codes + static_cast<std::size_t>(row) * static_cast<std::size_t>(w.k / 2) +
+                          static_cast<std::size_t>(group * bytes);
   std::uint32_t any = 0;
   for (int i = 0; i < bytes; ++i) any |= c[i] & 0x77u;
   return any == 0;
@@ -78,14 +89,16 @@ PINCH_HOST_DEVICE bool group_is_zero(const CanonicalWeights& w, int row, int gro
 /// The code stored for an element: 0 in the padding, a signed zero where an NVFP4 scale is zero.
 PINCH_HOST_DEVICE std::uint32_t stored_code(const CanonicalWeights& w, int row, int col) {
   if (row >= w.n || col >= w.k) return 0;
-  const std::uint32_t byte = w.codes[static_cast<std::size_t>(row) * static_cast<std::size_t>(w.k / 2) + static_cast<std::size_t>(col / 2)];
+  const std::uint32_t byte =
+      w.codes[static_cast<std::size_t>(row) * static_cast<std::size_t>(w.k / 2) + static_cast<std::size_t>(col / 2)];
   const std::uint32_t code = col % 2 ? byte >> 4 : byte & 15u;
   if (w.format == Format::kNvfp4 && (canonical_scale(w, row, col / 16) & 0x7fu) == 0) return code & 8u;
   return code;
 }
 
 /// Word `block` of the 16 bytes that thread `thread` of tile (row_tile, col_tile) owns.
-PINCH_HOST_DEVICE std::uint32_t prepared_code_word(const CanonicalWeights& w, int row_tile, int col_tile, int thread, int block) {
+PINCH_HOST_DEVICE std::uint32_t prepared_code_word(const CanonicalWeights& w, int row_tile, int col_tile, int thread,
+                                                   int block) {
   const int row = row_tile * kTileRows + thread / 32 * 16 + thread % 32 / 4;
   const int col = col_tile * kTileCols + block * 16 + thread % 4 * 2;
   std::uint32_t word = 0;
@@ -104,7 +117,8 @@ PINCH_HOST_DEVICE std::uint32_t stored_scale(const CanonicalWeights& w, int row,
 }
 
 /// Word `index` of a tile's scales: NVFP4 64 words, slot index/2, groups 2*(index%2)..+1; MXFP4 32 words, slot index.
-PINCH_HOST_DEVICE std::uint32_t prepared_scale_word(const CanonicalWeights& w, int row_tile, int col_tile, int index, int max_ue8m0) {
+PINCH_HOST_DEVICE std::uint32_t prepared_scale_word(const CanonicalWeights& w, int row_tile, int col_tile, int index,
+                                                    int max_ue8m0) {
   const bool nvfp4 = w.format == Format::kNvfp4;
   const int slot = nvfp4 ? index / 2 : index;
   const int first = nvfp4 ? index % 2 * 2 : 0;
@@ -120,12 +134,13 @@ PINCH_HOST_DEVICE std::uint32_t prepared_scale_word(const CanonicalWeights& w, i
 // ---- host -----------------------------------------------------------------------------------------------------------
 
 /// Writes extent.codes_bytes and extent.scales_bytes. On anything but kOk the outputs are not complete.
-PrepareStatus prepare_weights_host(const CanonicalWeights& w, std::uint8_t* codes, std::uint8_t* scales, PrepareReport* report);
+PrepareStatus prepare_weights_host(const CanonicalWeights& w, std::uint8_t* codes, std::uint8_t* scales,
+                                   PrepareReport* report);
 
 /// Inverse, for round trips and checks: canonical codes [n, k/2] and linear scales. NVFP4 scales come back exactly, and
 /// so do codes except those that a zero scale cleared; MXFP4 scales of all-zero groups come back as `max_ue8m0`.
-void unprepare_weights_host(Format f, int n, int k, const std::uint8_t* codes, const std::uint8_t* scales, int max_ue8m0,
-                            std::uint8_t* canonical_codes, std::uint8_t* canonical_scales);
+void unprepare_weights_host(Format f, int n, int k, const std::uint8_t* codes, const std::uint8_t* scales,
+                            int max_ue8m0, std::uint8_t* canonical_codes, std::uint8_t* canonical_scales);
 
 /// Header of a saved prepared matrix.
 PreparedHeader make_header(Format f, int n, int k, int acc_exponent);

@@ -40,8 +40,12 @@ inline constexpr int kTileCols = 64;
 inline constexpr int kCodeTileBytes = kTileRows * kTileCols / 2;
 inline constexpr int kPreparedVersion = 1;
 
-PINCH_HOST_DEVICE constexpr int group_size(Format f) { return f == Format::kNvfp4 ? 16 : 32; }
-PINCH_HOST_DEVICE constexpr int scale_tile_bytes(Format f) { return f == Format::kNvfp4 ? 256 : 128; }
+PINCH_HOST_DEVICE constexpr int group_size(Format f) {
+  return f == Format::kNvfp4 ? 16 : 32;
+}
+PINCH_HOST_DEVICE constexpr int scale_tile_bytes(Format f) {
+  return f == Format::kNvfp4 ? 256 : 128;
+}
 
 /// First 64 bytes of a saved prepared matrix; codes follow at codes_offset_bytes, scales at scales_offset_bytes.
 struct PreparedHeader {
@@ -116,8 +120,8 @@ struct CodePlace {
 };
 
 PINCH_HOST_DEVICE CodePlace code_place(int row, int col, int col_tiles) {
-  const std::size_t tile =
-      static_cast<std::size_t>(row / kTileRows) * static_cast<std::size_t>(col_tiles) + static_cast<std::size_t>(col / kTileCols);
+  const std::size_t tile = static_cast<std::size_t>(row / kTileRows) * static_cast<std::size_t>(col_tiles) +
+                           static_cast<std::size_t>(col / kTileCols);
   const int r = row % kTileRows, c = col % kTileCols;
   const int thread = (r / 16) * 32 + (r % 8) * 4 + (c % 8) / 2;
   CodePlace p{};
@@ -139,10 +143,14 @@ inline constexpr int kNvfp4AccExponent = 7;
 /// MXFP4 scales may span this many binades: the smallest product stays a normal bf16.
 inline constexpr int kMxfp4MaxSpan = 120;
 
-PINCH_HOST_DEVICE constexpr int mxfp4_acc_exponent(int max_ue8m0) { return max_ue8m0 - 128; }
+PINCH_HOST_DEVICE constexpr int mxfp4_acc_exponent(int max_ue8m0) {
+  return max_ue8m0 - 128;
+}
 
 /// True for what NVFP4 preparation refuses: NaN or a negative scale (-0 counts as 0).
-PINCH_HOST_DEVICE bool e4m3_refused(std::uint32_t e4m3) { return (e4m3 & 0x7fu) == 0x7fu || e4m3 > 0x80u; }
+PINCH_HOST_DEVICE bool e4m3_refused(std::uint32_t e4m3) {
+  return (e4m3 & 0x7fu) == 0x7fu || e4m3 > 0x80u;
+}
 
 PINCH_HOST_DEVICE std::uint32_t e5m3_from_e4m3(std::uint32_t e4m3) {
   const std::uint32_t e = e4m3 >> 3 & 15u, m = e4m3 & 7u;
@@ -159,7 +167,9 @@ PINCH_HOST_DEVICE std::uint32_t e4m3_from_e5m3(std::uint32_t e5m3) {
 }
 
 /// Rotates a 16-bit half by 8.
-PINCH_HOST_DEVICE std::uint32_t rotate_half(std::uint32_t half) { return (half << 8 | half >> 8) & 0xffffu; }
+PINCH_HOST_DEVICE std::uint32_t rotate_half(std::uint32_t half) {
+  return (half << 8 | half >> 8) & 0xffffu;
+}
 
 /// The bits of one scale byte inside its 32-bit word; `group` counts within the tile, `upper` is true for row r+8.
 PINCH_HOST_DEVICE std::uint32_t place_scale(Format f, std::uint32_t byte, int group, bool upper) {
@@ -186,11 +196,14 @@ PINCH_HOST_DEVICE std::size_t scale_word_offset_bytes(Format f, int row, int gro
 
 /// Byte offset of a scale in the 128x4 swizzle: rows padded to 128, `padded_groups` = scale columns padded to 4.
 PINCH_HOST_DEVICE std::size_t swizzled_scale_offset(int row, int group, int padded_groups) {
-  return (static_cast<std::size_t>(row / 128) * static_cast<std::size_t>(padded_groups / 4) + static_cast<std::size_t>(group / 4)) * 512 +
+  return (static_cast<std::size_t>(row / 128) * static_cast<std::size_t>(padded_groups / 4) +
+          static_cast<std::size_t>(group / 4)) *
+             512 +
          static_cast<std::size_t>((row % 32) * 16 + (row % 128) / 32 * 4 + group % 4);
 }
 
-// ---- decoding, the integer half (the device adds the multiply: decode.cuh) -------------------------------------------
+// ---- decoding, the integer half (the device adds the multiply: decode.cuh)
+// -------------------------------------------
 
 /// Four registers of two bf16 each, lower half = lower column.
 struct Fragment {
@@ -216,7 +229,8 @@ PINCH_HOST_DEVICE Fragment decode_word(std::uint32_t word) {
 }
 
 /// Scales of one k16 group as bf16x2: lower half row r (registers a0, a2), upper half row r+8 (a1, a3).
-/// `word` is the scale word that holds `group` (NVFP4: word group/2 of the 8 bytes; MXFP4: the only word, group = 0..1).
+/// `word` is the scale word that holds `group` (NVFP4: word group/2 of the 8 bytes; MXFP4: the only word, group =
+/// 0..1).
 PINCH_HOST_DEVICE std::uint32_t decode_scale_pair(Format f, std::uint32_t word, int group,
                                                   std::uint32_t nvfp4_exponent = kNvfp4ScaleExponent) {
 #if defined(__CUDA_ARCH__)

@@ -1,14 +1,22 @@
 // The streaming kernel for small m: weights go from global memory straight to registers, are decoded there and feed
-// mma.sync as its A operand (16 output channels), with activations as B (8 rows of m) from shared memory.
+// mma.sync as its A operand (16 output channels a tile), with activations as B (8 rows of m a block) from shared
+// memory.
 //
 // A warp keeps `in_flight` k tiles loading while it consumes as many, across the ends of row groups, so the memory pipe
-// never drains. Partial sums meet in a fixed order: a team's warps through shared memory, a cluster's
-// blocks through the workspace. No atomics; two runs give the same bits.
+// never drains; when a row group ends its team meets at a barrier and a few warps, others each time, add up the sums.
+//
+// Partial sums meet in a fixed order: a team's warps through shared memory, a cluster's blocks and the two sides of a
+// cut row group through the workspace. No float atomics; two runs give the same bits.
 #pragma once
 
-#include "kernels/common/cuda/ptx/barrier.cuh"
+#include "kernels/common/cuda/ptx/acquire_release.cuh"
+#include "kernels/common/cuda/ptx/bulk_copy.cuh"
+#include "kernels/common/cuda/ptx/fence.cuh"
 #include "kernels/common/cuda/ptx/ldst.cuh"
+#include "kernels/common/cuda/ptx/mbarrier.cuh"
 #include "kernels/common/cuda/ptx/mma.cuh"
+#include "kernels/common/cuda/ptx/named_barrier.cuh"
+#include "kernels/gemm_bf16_fp4/sm90/stream/schedule.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/stream/smem.cuh"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
@@ -26,45 +34,77 @@ struct LaneWeights {
   const std::uint8_t* scales;
 };
 
-/// `in_flight` k tiles of one row group, `k_warps` apart: what a warp loads and consumes as one.
-struct StreamChunk {
-  int row_group;
-  int k_tile;            // of its first tile, within the slice
-  std::uint32_t m16_at;  // position of that tile's m16 part, in units of 512 B of codes
-};
-
-/// Loads tile `u` of a chunk; nothing when it lies past the slice or the last row group.
+/// Loads tile `u` of a chunk that starts at position `m16_at`, in units of an m16 part of a tile; nothing unless
+/// `inside`.
 template <class Traits>
-__device__ __forceinline__ void load(StreamSlot<Traits>& slot, const LaneWeights& weights, std::uint32_t m16_at, int u, bool inside) {
-  constexpr int kScaleTile = scale_tile_bytes(Traits::kFormat);
-  const std::uint8_t* codes = weights.codes + static_cast<std::size_t>(m16_at) * (kCodeTileBytes / 4) + u * Traits::kWarps * kCodeTileBytes;
-  const std::uint8_t* scales = weights.scales + static_cast<std::size_t>(m16_at) * (kScaleTile / 4) + u * Traits::kWarps * kScaleTile;
+__device__ __forceinline__ void load(StreamSlot<Traits>& slot, const LaneWeights& weights, std::uint32_t m16_at, int u,
+                                     bool inside) {
+  constexpr int kCodes = Traits::kCodeTile / 4, kScales = Traits::kScaleTile / 4;
+  const std::uint8_t* codes =
+      weights.codes + static_cast<std::size_t>(m16_at) * kCodes + u * Traits::kTeamWarps * Traits::kCodeTile;
+  const std::uint8_t* scales =
+      weights.scales + static_cast<std::size_t>(m16_at) * kScales + u * Traits::kTeamWarps * Traits::kScaleTile;
 #pragma unroll
   for (int r = 0; r < Traits::kRowTiles; ++r) {
-    slot.codes[r] = ptx::ld_global_nc_no_allocate_v4(codes + r * (kCodeTileBytes / 4), inside);
+    slot.codes[r] = ptx::ld_relaxed_gpu_no_allocate_v4(codes + r * kCodes, inside);
     if constexpr (Traits::kFormat == Format::kNvfp4) {
-      const uint2 v = ptx::ld_global_nc_no_allocate_v2(scales + r * (kScaleTile / 4), inside);
+      const uint2 v = ptx::ld_relaxed_gpu_no_allocate_v2(scales + r * kScales, inside);
       slot.scales[r] = {{v.x, v.y}};
     } else {
-      slot.scales[r] = {{ptx::ld_global_nc_no_allocate(scales + r * (kScaleTile / 4), inside), 0}};
+      slot.scales[r] = {{ptx::ld_relaxed_gpu_no_allocate(scales + r * kScales, inside), 0}};
     }
   }
 }
 
-/// Copies this block's slice of the activations to shared memory; columns past k become zeros.
-__device__ __forceinline__ void stage_activations(const StreamParams& p, std::uint32_t smem, int first_tile, int tiles) {
-  const int chunks = tiles * (kTileCols / 8);
-  for (int row = 0; row < p.args.m; ++row) {
-    const __nv_bfloat16* source = p.args.a + row * p.args.lda + first_tile * kTileCols;
-    const std::uint32_t target = smem + row * p.x_stride_bytes;
-    for (int c = threadIdx.x; c < chunks; c += blockDim.x) {
-      const bool inside = first_tile * kTileCols + c * 8 < p.args.k;
-      ptx::cp_async_cg_16(target + c * 16, inside ? source + c * 8 : p.args.a, inside ? 16 : 0);
+/// Starts copying this block's slice of the activations to shared memory. Columns past k become zeros, since the
+/// weights there are zeros and must not meet a NaN. Blocks start at different places: all want the same bytes at once,
+/// and in the same order they would queue at one L2 slice.
+__device__ __forceinline__ void fetch_activations(const StreamParams& p, std::uint32_t x_smem, std::uint32_t barrier,
+                                                  int first_tile, int tiles) {
+  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x),
+            block = static_cast<int>(blockIdx.x);
+  const int first_col = first_tile * kTileCols;
+  if (!p.copy_engine) {
+    const int chunks = tiles * (kTileCols / 8), turned = (block & 15) * 32;
+    const int start = turned < chunks ? turned : 0;
+    for (int row = 0; row < p.args.m; ++row) {
+      for (int i = thread; i < chunks; i += threads) {
+        int c = i + start;
+        if (c >= chunks) c -= chunks;
+        const bool inside = first_col + c * 8 < p.args.k;
+        ptx::cp_async_cg_16(x_smem + row * p.x_stride_bytes + c * 16,
+                            p.args.a + row * p.args.lda + (inside ? first_col + c * 8 : 0), inside ? 16 : 0);
+      }
+    }
+    return;
+  }
+  constexpr int kPieceBytes = 2048;
+  const int cols = min(tiles * kTileCols, p.args.k - first_col);
+  if (thread == 0) {
+    ptx::mbarrier_init(barrier, 1);
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+  if (thread < 32) {
+    if (thread == 0) ptx::mbarrier_arrive_expect_tx(barrier, p.args.m * cols * 2);
+    __syncwarp();
+    const int pieces = (cols * 2 + kPieceBytes - 1) / kPieceBytes, total = p.args.m * pieces;
+    for (int i = thread; i < total; i += 32) {
+      const int u = (i + block) % total, row = u / pieces, at = u % pieces * kPieceBytes;
+      ptx::cp_async_bulk_shared_global(
+          x_smem + row * p.x_stride_bytes + at,
+          reinterpret_cast<const std::uint8_t*>(p.args.a + row * p.args.lda + first_col) + at,
+          min(kPieceBytes, cols * 2 - at), barrier);
+    }
+  }
+  if (cols < tiles * kTileCols) {  // half a k tile is missing: 64 bytes a row
+    for (int i = thread; i < p.args.m * 4; i += threads) {
+      ptx::st_shared_v4(x_smem + i / 4 * p.x_stride_bytes + cols * 2 + i % 4 * 16, 0.f, 0.f, 0.f, 0.f);
     }
   }
 }
 
-/// acc += weights of one slot times the activations at `x`, a shared address a lane and m block.
+/// acc += weights of one slot times the activations at `x`, a shared address a lane.
 template <class Traits>
 __device__ __forceinline__ void multiply(const StreamSlot<Traits>& slot, std::uint32_t x, std::uint32_t m_block_bytes,
                                          std::uint32_t nvfp4_exponent,
@@ -75,12 +115,13 @@ __device__ __forceinline__ void multiply(const StreamSlot<Traits>& slot, std::ui
 #pragma unroll
     for (int j = 0; j < Traits::kMBlocks; ++j) ptx::ldmatrix_x4(b[j], x + j * m_block_bytes + pair * 64);
 #pragma unroll
-    for (int r = 0; r < Traits::kRowTiles; ++r) {
+    for (int i = 0; i < 2; ++i) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const std::uint32_t word = pair == 0 ? (i == 0 ? slot.codes[r].x : slot.codes[r].y)
-                                             : (i == 0 ? slot.codes[r].z : slot.codes[r].w);
-        const Fragment f = scale_fragment(decode_word(word), decode_scale<Traits::kFormat>(slot.scales[r], 2 * pair + i, nvfp4_exponent));
+      for (int r = 0; r < Traits::kRowTiles; ++r) {
+        const std::uint32_t word =
+            pair == 0 ? (i == 0 ? slot.codes[r].x : slot.codes[r].y) : (i == 0 ? slot.codes[r].z : slot.codes[r].w);
+        const Fragment f = scale_fragment(decode_word(word),
+                                          decode_scale<Traits::kFormat>(slot.scales[r], 2 * pair + i, nvfp4_exponent));
 #pragma unroll
         for (int j = 0; j < Traits::kMBlocks; ++j) ptx::mma_m16n8k16_bf16(acc[r][j], f.a, b[j][2 * i], b[j][2 * i + 1]);
       }
@@ -88,158 +129,226 @@ __device__ __forceinline__ void multiply(const StreamSlot<Traits>& slot, std::ui
   }
 }
 
-/// Writes value `v` (0..kGroupValues-1: [row tile, m block, lane, register]) of a row group.
+/// Writes one lane's accumulators of block `q` ([row tile, m block]) of a row group.
 template <class Traits>
-__device__ __forceinline__ void store_value(const StreamParams& p, int row_group, int v, float sum) {
-  const int lane = v / 4 % 32, reg = v % 4, block = v / 128;
-  const int row = (block % Traits::kMBlocks) * 8 + lane % 4 * 2 + reg % 2;
-  const int col = (row_group * Traits::kRowTiles + block / Traits::kMBlocks) * 16 + lane / 4 + reg / 2 * 8;
-  if (row >= p.args.m || col >= p.args.n) return;
-  const float value = sum * p.args.acc_scale * p.args.alpha;
+__device__ __forceinline__ void store_block(const StreamParams& p, int row_group, int q, int lane, const float4& sum) {
+  const int row = q % Traits::kMBlocks * 8 + lane % 4 * 2;
+  const int col = (row_group * Traits::kRowTiles + q / Traits::kMBlocks) * 16 + lane / 4;
   const std::int64_t at = row * p.args.ldo + col;
+  auto store = [&](auto* out, auto convert) {
+    out += at;
+    if (row < p.args.m) {
+      if (col < p.args.n) out[0] = convert(sum.x * p.factor);
+      if (col + 8 < p.args.n) out[8] = convert(sum.z * p.factor);
+    }
+    if (row + 1 < p.args.m) {
+      if (col < p.args.n) out[p.args.ldo] = convert(sum.y * p.factor);
+      if (col + 8 < p.args.n) out[p.args.ldo + 8] = convert(sum.w * p.factor);
+    }
+  };
   if (p.args.out_f32) {
-    static_cast<float*>(p.args.out)[at] = value;
+    store(static_cast<float*>(p.args.out), [](float v) { return v; });
   } else {
-    static_cast<__nv_bfloat16*>(p.args.out)[at] = __float2bfloat16_rn(value);
+    store(static_cast<__nv_bfloat16*>(p.args.out), [](float v) { return __float2bfloat16_rn(v); });
   }
 }
 
-/// Where a block of a cluster leaves its share of a row group's sums.
+/// A row group's worth of partial sums in the workspace, behind the flags.
 template <class Traits>
-__device__ __forceinline__ float* partial(const StreamParams& p, int split, int row_group) {
-  return p.args.workspace + (static_cast<std::size_t>(split) * static_cast<std::size_t>(p.row_groups) + static_cast<std::size_t>(row_group)) * Traits::kGroupValues;
+__device__ __forceinline__ float* partial(const StreamParams& p, int index) {
+  return reinterpret_cast<float*>(static_cast<std::uint8_t*>(p.args.workspace) + kFlagBytes) +
+         static_cast<std::size_t>(index) * Traits::kGroupValues;
 }
 
-/// Ends a row group: adds the team's accumulators in warp order, hands the sums on and clears them.
+__device__ __forceinline__ void add(float4& sum, const float4& t) {
+  sum.x += t.x, sum.y += t.y, sum.z += t.z, sum.w += t.w;
+}
+
+/// A team's two reduce buffers; `turn` counts the segments that went through. One team barrier a segment is enough: a
+/// buffer is written again two turns later, behind a barrier that its readers reach only after reading it.
 template <class Traits>
-__device__ __forceinline__ void finish_row_group(const StreamParams& p, int row_group, int split, std::uint32_t reduce,
-                                                 int team, int member, int lane,
-                                                 float (&acc)[Traits::kRowTiles][Traits::kMBlocks][4]) {
-  constexpr int kBlocks = Traits::kRowTiles * Traits::kMBlocks;
-  if constexpr (Traits::kWarps == 1) {
+struct StreamReduce {
+  static constexpr std::uint32_t kBufferBytes = (Traits::kTeamWarps + 1) * Traits::kGroupValues * 4;
+  static constexpr std::uint32_t kCarried = Traits::kTeamWarps * Traits::kGroupValues * 4;  // what earlier teams left
+  std::uint32_t buffers;
+  int barrier;  // the team's named barrier
+  int turn = 0;
+
+  /// Which of this turn's adders this warp is; kReducers and more: none. Another warp each time.
+  __device__ __forceinline__ int reducer(int member) const {
+    return (member + turn * Traits::kReducers) % Traits::kTeamWarps;
+  }
+
+  /// Whether `s` is the last part of a row group whose first part other teams have.
+  static __device__ __forceinline__ bool completes(const StreamSchedule& schedule, const StreamSegment& s) {
+    return s.k_begin > 0 && s.k_end == schedule.tiles;
+  }
+
+  /// Begins a segment that completes a row group: its adders fetch the first part's sums now, in team order, long
+  /// before they are needed. Whoever left them did so as its first segment. Each lane reads back what it stored itself.
+  __device__ __forceinline__ void begin(const StreamParams& p, const StreamSchedule& schedule, const StreamSegment& s,
+                                        int team, int member, int lane) {
+    const int adder = reducer(member);
+    if (!completes(schedule, s) || adder >= Traits::kReducers) return;
+    auto* flags = static_cast<std::uint32_t*>(p.args.workspace) + adder;
+    const int first = schedule.first_team_of(s.row_group);
+    for (int t = first; t < team && lane == 0; ++t) {
+      if (!schedule.has_tiles(t)) continue;
+      while (ptx::ld_acquire_gpu(flags + t * Traits::kReducers) == 0) {
+      }
+      flags[t * Traits::kReducers] = 0;
+    }
+    __syncwarp();
+#pragma unroll 1
+    for (int q = adder; q < Traits::kBlocks; q += Traits::kReducers) {
+      const int v = q * 32 + lane;
+      float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
+#pragma unroll 1
+      for (int t = first; t < team; ++t) {
+        if (schedule.has_tiles(t)) add(sum, ptx::ld_global_cg_v4(partial<Traits>(p, t) + v * 4));
+      }
+      ptx::st_shared_v4(buffers + (turn & 1) * kBufferBytes + kCarried + v * 16, sum.x, sum.y, sum.z, sum.w);
+    }
+  }
+
+  /// Ends a segment: hands this warp's accumulators over and clears them; an adder also adds up the team's, in warp
+  /// order.
+  __device__ __forceinline__ void end(const StreamParams& p, const StreamSchedule& schedule, const StreamSegment& s,
+                                      int split, int team, int member, int lane,
+                                      float (&acc)[Traits::kRowTiles][Traits::kMBlocks][4]) {
+    const std::uint32_t buffer = buffers + (turn & 1) * kBufferBytes;
 #pragma unroll
-    for (int q = 0; q < kBlocks; ++q) {
+    for (int q = 0; q < Traits::kBlocks; ++q) {
       float(&v)[4] = acc[q / Traits::kMBlocks][q % Traits::kMBlocks];
-      if (p.split_k > 1) {
-        reinterpret_cast<float4*>(partial<Traits>(p, split, row_group))[q * 32 + lane] = make_float4(v[0], v[1], v[2], v[3]);
-      } else {
+      ptx::st_shared_v4(buffer + ((member * Traits::kBlocks + q) * 32 + lane) * 16, v[0], v[1], v[2], v[3]);
+      v[0] = v[1] = v[2] = v[3] = 0.f;
+    }
+    ptx::bar_sync(barrier, Traits::kTeamWarps * 32);
+    const int adder = reducer(member);
+    ++turn;
+    if (adder >= Traits::kReducers) return;
+    const bool handed_on = s.k_end < schedule.tiles;
+#pragma unroll 1
+    for (int q = adder; q < Traits::kBlocks; q += Traits::kReducers) {
+      const int v = q * 32 + lane;
+      float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
+      if (completes(schedule, s)) sum = ptx::ld_shared_v4(buffer + kCarried + v * 16);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) store_value<Traits>(p, row_group, (q * 32 + lane) * 4 + i, v[i]);
+      for (int w = 0; w < Traits::kTeamWarps; ++w) {
+        add(sum, ptx::ld_shared_v4(buffer + (w * Traits::kGroupValues + v * 4) * 4));
+      }
+      if (p.split_log2 > 0 || handed_on) {
+        const int index = handed_on ? team : split * schedule.row_groups + s.row_group;
+        reinterpret_cast<float4*>(partial<Traits>(p, index))[v] = sum;
+      } else {
+        store_block<Traits>(p, s.row_group, q, lane, sum);
       }
     }
-  } else {
-#pragma unroll
-    for (int q = 0; q < kBlocks; ++q) {
-      const float(&v)[4] = acc[q / Traits::kMBlocks][q % Traits::kMBlocks];
-      ptx::st_shared_v4(reduce + ((member * kBlocks + q) * 32 + lane) * 16, v[0], v[1], v[2], v[3]);
-    }
-    ptx::barrier_cta_sync(1 + team, Traits::kWarps * 32);
-    for (int v = member * 32 + lane; v < Traits::kGroupValues; v += Traits::kWarps * 32) {
-      float sum = 0.f;
-#pragma unroll
-      for (int w = 0; w < Traits::kWarps; ++w) sum += ptx::ld_shared(reduce + (w * Traits::kGroupValues + v) * 4);
-      if (p.split_k > 1) {
-        partial<Traits>(p, split, row_group)[v] = sum;
-      } else {
-        store_value<Traits>(p, row_group, v, sum);
-      }
+    if (handed_on) {
+      __syncwarp();
+      if (lane == 0)
+        ptx::st_release_gpu(static_cast<std::uint32_t*>(p.args.workspace) + team * Traits::kReducers + adder, 1);
     }
   }
-#pragma unroll
-  for (int q = 0; q < kBlocks; ++q)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) acc[q / Traits::kMBlocks][q % Traits::kMBlocks][i] = 0.f;
-}
+};
 
 /// Adds the cluster's partial sums in block order; each block takes a share of the cluster's row groups.
 template <class Traits>
 __device__ __forceinline__ void reduce_cluster(const StreamParams& p, int cluster, int split) {
-  ptx::barrier_cluster_arrive_release();
-  ptx::barrier_cluster_wait_acquire();
+  ptx::barrier_cluster_arrive();
+  ptx::barrier_cluster_wait();
   constexpr int kVectors = Traits::kGroupValues / 4;
-  for (int i = split * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x);; i += p.split_k * static_cast<int>(blockDim.x)) {
+  const int teams = static_cast<int>(blockDim.x) / (32 * Traits::kTeamWarps), splits = 1 << p.split_log2;
+  for (int i = split * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x);;
+       i += splits * static_cast<int>(blockDim.x)) {
     const int local = i / kVectors, v = i % kVectors;
-    const int row_group = local / p.teams * (p.clusters * p.teams) + cluster * p.teams + local % p.teams;
-    // A team past the last row group may be followed by a real one only in an earlier round, so this ends the walk.
-    if (local / p.teams * (p.clusters * p.teams) + cluster * p.teams >= p.row_groups) break;
+    const int round = local / teams * p.step + cluster * teams;
+    if (round >= p.row_groups) break;
+    const int row_group = round + local % teams;
     if (row_group >= p.row_groups) continue;
-    float4 sum = ptx::ld_global_cg_v4(partial<Traits>(p, 0, row_group) + v * 4);
-    for (int s = 1; s < p.split_k; ++s) {
-      const float4 t = ptx::ld_global_cg_v4(partial<Traits>(p, s, row_group) + v * 4);
-      sum.x += t.x, sum.y += t.y, sum.z += t.z, sum.w += t.w;
-    }
-    store_value<Traits>(p, row_group, v * 4 + 0, sum.x);
-    store_value<Traits>(p, row_group, v * 4 + 1, sum.y);
-    store_value<Traits>(p, row_group, v * 4 + 2, sum.z);
-    store_value<Traits>(p, row_group, v * 4 + 3, sum.w);
+    float4 sum = ptx::ld_global_cg_v4(partial<Traits>(p, row_group) + v * 4);
+    for (int s = 1; s < splits; ++s)
+      add(sum, ptx::ld_global_cg_v4(partial<Traits>(p, s * p.row_groups + row_group) + v * 4));
+    store_block<Traits>(p, row_group, v / 32, v % 32, sum);
   }
 }
 
 template <class Traits>
 __global__ void __launch_bounds__(Traits::kMaxThreads, 1) stream_kernel(const __grid_constant__ StreamParams p) {
-  constexpr int kTeamWarps = Traits::kWarps, kInFlight = Traits::kInFlight;
+  constexpr int kTeamWarps = Traits::kTeamWarps, kInFlight = Traits::kInFlight;
   extern __shared__ __align__(128) std::uint8_t smem_raw[];
-  const std::uint32_t smem = ptx::cvta_to_shared(smem_raw);
+  const std::uint32_t smem = ptx::shared_address(smem_raw);
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);  // tells the compiler that it is uniform
   const int lane = threadIdx.x % 32;
-  const int team = warp / kTeamWarps, member = warp % kTeamWarps;
-  const int cluster = blockIdx.x / p.split_k, split = blockIdx.x % p.split_k;
-  const int first_tile = split * p.col_tiles / p.split_k;
-  const int tiles = (split + 1) * p.col_tiles / p.split_k - first_tile;
-  const int row_group_step = p.clusters * p.teams;
+  const int block_team = warp / kTeamWarps, member = warp % kTeamWarps;
+  const int cluster = static_cast<int>(blockIdx.x) >> p.split_log2,
+            split = static_cast<int>(blockIdx.x) & ((1 << p.split_log2) - 1);
+  const int first_tile = split * p.col_tiles >> p.split_log2;
+  const int tiles = ((split + 1) * p.col_tiles >> p.split_log2) - first_tile;
+  const int team = cluster * static_cast<int>(blockDim.x / (32 * kTeamWarps)) + block_team;
 
-  const LaneWeights weights{p.args.codes + lane * 16, p.args.scales + lane / 4 * (scale_tile_bytes(Traits::kFormat) / 32)};
-  auto chunk_at = [&](int row_group) {
-    const int m16 = row_group * Traits::kRowTiles;
-    return StreamChunk{row_group, member, static_cast<std::uint32_t>((m16 / 4 * p.col_tiles + first_tile + member) * 4 + m16 % 4)};
-  };
-  auto advance = [&](StreamChunk& c) {
-    c.k_tile += kInFlight * kTeamWarps;
-    c.m16_at += kInFlight * kTeamWarps * 4;
-    if (c.k_tile >= tiles) c = chunk_at(c.row_group + row_group_step);
-  };
-  auto tiles_left = [&](const StreamChunk& c) { return c.row_group < p.row_groups ? tiles - c.k_tile : 0; };
+  // First of all, since every block queues for these bytes and needs them before it can multiply anything.
+  const std::uint32_t x_smem = smem + p.x_offset_bytes;
+  fetch_activations(p, x_smem, smem, first_tile, tiles);
 
-  StreamChunk now = chunk_at(cluster * p.teams + team);
+  const StreamSchedule schedule(p, tiles, team);
+  const LaneWeights weights{p.args.codes + lane * 16, p.args.scales + lane / 4 * (Traits::kScaleTile / 32)};
+  auto position = [&](const StreamSegment& s) {
+    const int m16 = s.row_group * Traits::kRowTiles;
+    return static_cast<std::uint32_t>((m16 / 4 * p.col_tiles + first_tile + s.k_begin + member) * 4 + m16 % 4);
+  };
+  int segment_index = 0;
+  StreamSegment segment = schedule.segment(0);
+  int k_tile = segment.k_begin + member;
+  std::uint32_t m16_at = position(segment);
   StreamSlot<Traits> slots[kInFlight];
 #pragma unroll
-  for (int u = 0; u < kInFlight; ++u) load(slots[u], weights, now.m16_at, u, u * kTeamWarps < tiles_left(now));
+  for (int u = 0; u < kInFlight; ++u) load(slots[u], weights, m16_at, u, k_tile + u * kTeamWarps < segment.k_end);
 
-  stage_activations(p, smem, first_tile, tiles);
   ptx::cp_async_wait_all();
   __syncthreads();
+  if (p.copy_engine) {
+    while (!ptx::mbarrier_try_wait_parity(smem, 0)) {
+    }
+  }
 
   // ldmatrix.x4: lanes 8i..8i+7 give the rows of matrix i = columns 8i..8i+7 of the k16 pair.
   const int x_row = Traits::kMBlocks > 1 || lane % 8 < p.args.m ? lane % 8 : 0;
-  // The shuffle changes nothing; it keeps the compiler from recomputing the address before every load (12 instructions).
-  const std::uint32_t x = __shfl_sync(~0u, smem + x_row * p.x_stride_bytes + lane / 8 * 16, lane);
+  // The shuffle changes nothing; it keeps the compiler from recomputing the address before every load (12
+  // instructions).
+  const std::uint32_t x = __shfl_sync(~0u, x_smem + x_row * p.x_stride_bytes + lane / 8 * 16, lane);
   const std::uint32_t m_block_bytes = 8 * p.x_stride_bytes;
-  constexpr std::uint32_t kReduceBytes = kTeamWarps * Traits::kGroupValues * 4;
-  std::uint32_t reduce = smem + p.reduce_offset_bytes + team * 2 * kReduceBytes;
-  std::uint32_t reduce_other = reduce + kReduceBytes;
+  StreamReduce<Traits> reduce{smem + p.reduce_offset_bytes + block_team * 2 * StreamReduce<Traits>::kBufferBytes,
+                              1 + block_team};
 
   float acc[Traits::kRowTiles][Traits::kMBlocks][4] = {};
-  while (now.row_group < p.row_groups) {
-    StreamChunk next = now;
-    advance(next);
-    const int left = tiles - now.k_tile, next_left = tiles_left(next);
-    const std::uint32_t x_now = x + now.k_tile * (kTileCols * 2);
+  bool starts = true;
+  while (segment.k_end > 0) {
+    if (starts) reduce.begin(p, schedule, segment, team, member, lane);
+    StreamSegment next = segment;
+    int next_k_tile = k_tile + kInFlight * kTeamWarps;
+    std::uint32_t next_at = m16_at + kInFlight * kTeamWarps * 4;
+    const bool last = next_k_tile >= segment.k_end;
+    if (last) {
+      next = schedule.segment(++segment_index);
+      next_k_tile = next.k_begin + member;
+      next_at = position(next);
+    }
+    const int left = segment.k_end - k_tile, next_left = next.k_end - next_k_tile;
+    const std::uint32_t x_now = x + k_tile * (kTileCols * 2);
 #pragma unroll
     for (int u = 0; u < kInFlight; ++u) {
-      if (u * kTeamWarps < left) {
+      if (u * kTeamWarps < left)
         multiply<Traits>(slots[u], x_now + u * kTeamWarps * kTileCols * 2, m_block_bytes, p.nvfp4_exponent, acc);
-      }
-      load(slots[u], weights, next.m16_at, u, u * kTeamWarps < next_left);
+      load(slots[u], weights, next_at, u, u * kTeamWarps < next_left);
     }
-    if (next.row_group != now.row_group) {
-      finish_row_group<Traits>(p, now.row_group, split, reduce, team, member, lane, acc);
-      const std::uint32_t swap = reduce;
-      reduce = reduce_other;
-      reduce_other = swap;
-    }
-    now = next;
+    if (last) reduce.end(p, schedule, segment, split, team, member, lane, acc);
+    segment = next;
+    k_tile = next_k_tile;
+    m16_at = next_at;
+    starts = last;
   }
-  if (p.split_k > 1) reduce_cluster<Traits>(p, cluster, split);
+  if (p.split_log2 > 0) reduce_cluster<Traits>(p, cluster, split);
 }
 
 }  // namespace pinch::gemm_bf16_fp4::sm90

@@ -1,9 +1,12 @@
 // Shared memory of the streaming kernel. Sizes follow the problem, so offsets are computed once, on the host.
 //
-//   x        [rows, k slice] bf16, rows 16 B apart modulo 128, so ldmatrix reads 8 rows without conflicts. Rows past m
-//            hold nothing (with one m block they do not exist and row 0 is read instead): what they hold reaches only
-//            columns of the accumulators that are never stored.
-//   reduce   [team, 2, k_warps, row_tiles * m_blocks, 32 lanes, 4] f32, double buffered; absent when k_warps = 1
+//   barrier   an mbarrier: the activations are there (when the copy engine brings them)
+//   x         [rows, k slice] bf16, rows 16 B apart modulo 128, so ldmatrix reads 8 rows without conflicts. Rows past m
+//             hold nothing (with one m block they do not exist and row 0 is read instead): what they hold reaches only
+//             columns of the accumulators that are never stored.
+//   reduce    [team, 2, k_warps + 1, row_tiles * m_blocks, 32 lanes, 4] f32, double buffered; the last part is what
+//   earlier
+//             teams left of a cut row group
 #pragma once
 
 #include "kernels/gemm_bf16_fp4/sm90/stream/traits.cuh"
@@ -11,6 +14,7 @@
 namespace pinch::gemm_bf16_fp4::sm90 {
 
 struct StreamSmem {
+  int x_offset_bytes;
   int x_stride_bytes;
   int reduce_offset_bytes;
   int total_bytes;
@@ -20,10 +24,12 @@ inline StreamSmem stream_smem(const StreamTactic& t, int m, int k) {
   const int col_tiles = (k + kTileCols - 1) / kTileCols;
   const int slice_tiles = (col_tiles + t.split_k - 1) / t.split_k;
   const int rows = t.m_blocks == 1 ? m : 8 * t.m_blocks;
+  auto round_up = [](int bytes) { return (bytes + 127) / 128 * 128; };
   StreamSmem s{};
+  s.x_offset_bytes = 128;
   s.x_stride_bytes = slice_tiles * kTileCols * 2 + 16;
-  s.reduce_offset_bytes = (rows * s.x_stride_bytes + 127) / 128 * 128;
-  s.total_bytes = s.reduce_offset_bytes + (t.k_warps > 1 ? 2 * t.warps * t.row_tiles * t.m_blocks * 512 : 0);
+  s.reduce_offset_bytes = round_up(s.x_offset_bytes + rows * s.x_stride_bytes);
+  s.total_bytes = s.reduce_offset_bytes + 2 * (t.warps + t.warps / t.k_warps) * t.row_tiles * t.m_blocks * 512;
   return s;
 }
 

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/gemm_bf16_fp4/sm90/decode.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/prepared.h"
@@ -14,15 +13,18 @@
 
 namespace pinch::gemm_bf16_fp4::sm90 {
 
+/// Flags between teams come first in the workspace, then partial sums.
+inline constexpr int kFlagBytes = 16384;
+
 /// One call: out[m, n] = (a[m, k] @ weights[n, k]^T) * 2^acc_exponent * alpha.
 struct StreamArgs {
   const __nv_bfloat16* a;      // [m, k], 16-byte aligned
   std::int64_t lda;            // elements, a multiple of 8
-  const std::uint8_t* codes;   // prepared layout
-  const std::uint8_t* scales;  // prepared layout
+  const std::uint8_t* codes;   // prepared layout, 16-byte aligned
+  const std::uint8_t* scales;  // prepared layout, 16-byte aligned
   void* out;                   // [m, n], bf16 or f32
   std::int64_t ldo;            // elements
-  float* workspace;            // stream_workspace_bytes(); may be null when that is 0
+  void* workspace;             // stream_workspace_bytes(), 16-byte aligned; may be null when that is 0
   int m;
   int n;
   int k;
@@ -35,11 +37,16 @@ struct StreamArgs {
 struct StreamParams {
   StreamArgs args;
   int col_tiles;
-  int row_groups;      // of 16 * row_tiles rows
-  int clusters;        // groups of split_k blocks
-  int split_k;
-  int teams;           // a block
+  int row_groups;  // of 16 * row_tiles rows
+  int split_log2;
+  int step;  // teams of all clusters
+  bool balance;
+  int team_tiles;  // balance: k tiles a team, and how many teams take one more
+  int team_remainder;
+  float factor;        // acc_scale * alpha
+  bool copy_engine;    // who copies the activations: the copy engine, or every thread its share
   int x_stride_bytes;  // between staged activation rows
+  int x_offset_bytes;
   int reduce_offset_bytes;
   std::uint32_t nvfp4_exponent;  // kNvfp4ScaleExponent, opaque to the compiler (decode.cuh says why)
 };
@@ -50,10 +57,15 @@ struct StreamTraits {
   static constexpr int kMBlocks = I.m_blocks;
   static constexpr int kRowTiles = I.row_tiles;
   static constexpr int kInFlight = I.in_flight;
-  static constexpr int kWarps = I.k_warps;  // a team
+  static constexpr int kTeamWarps = I.k_warps;
   static constexpr int kMaxThreads = I.warps_per_sm * 32;
+  static constexpr int kCodeTile = kCodeTileBytes;
+  static constexpr int kScaleTile = F == Format::kNvfp4 ? 256 : 128;
   /// Accumulators of a row group: [row_tiles, m_blocks, 32 lanes, 4].
-  static constexpr int kGroupValues = kRowTiles * kMBlocks * 128;
+  static constexpr int kBlocks = kRowTiles * kMBlocks;
+  static constexpr int kGroupValues = kBlocks * 128;
+  /// Warps of a team that add up a row group, each its share of the blocks.
+  static constexpr int kReducers = kBlocks < kTeamWarps ? kBlocks : kTeamWarps;
 };
 
 }  // namespace pinch::gemm_bf16_fp4::sm90
