@@ -22,8 +22,7 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
 template <typename T>
 __device__ __forceinline__ void store_staged(SharedStorage<T>& shared, const WgmmaParams& params,
                                              const CUtensorMap& out_map, int first_m, int first_n, int warpgroup,
-                                             int first_column,
-                                             const float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
+                                             int first_column, const float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
   constexpr int kColumns = T::kStagedColumns;
   const int thread = threadIdx.x % 128;
   const int warp = thread / 32;
@@ -71,8 +70,7 @@ __device__ __forceinline__ void store_staged(SharedStorage<T>& shared, const Wgm
 // FP32: eight lanes write a whole 32-byte sector.
 template <typename T>
 __device__ __forceinline__ void store_direct(const WgmmaParams& params, int first_m, int first_n, int warpgroup,
-                                             int first_column,
-                                             const float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
+                                             int first_column, const float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
   const int thread = threadIdx.x % 128;
   const int row = 16 * (thread / 32) + (thread % 32) / 4;
   float* out = static_cast<float*>(params.out);

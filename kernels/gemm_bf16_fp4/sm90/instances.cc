@@ -1,34 +1,45 @@
 #include "kernels/gemm_bf16_fp4/sm90/instances.h"
 
-#include <array>
-#include <utility>
-
 namespace pinch::gemm_bf16_fp4::sm90 {
 
 namespace {
 
-template <Format kFormat, OutputType kOutput, int... kTiles>
-WgmmaLaunch pick(int core_tile, std::integer_sequence<int, kTiles...>) {
-  static constexpr std::array<WgmmaLaunch, sizeof...(kTiles)> kTable{&launch_core<kTiles, kFormat, kOutput>...};
-  return kTable[static_cast<std::size_t>(core_tile)];
+template <Format kFormat, OutputType kOutput, WgmmaTile kTile>
+constexpr WgmmaKernel wgmma_kernel_of() {
+  return {kTile, kFormat, kOutput, &launch_wgmma<kTile, kFormat, kOutput>};
 }
+
+template <Format kFormat, StreamInstance kInstance>
+constexpr StreamKernel stream_kernel_of() {
+  return {kInstance, kFormat, &launch_stream<kInstance, kFormat>};
+}
+
+// The lists with what PINCH_TACTICS leaves out removed, written at configure time.
+constexpr WgmmaKernel kWgmmaKernels[] = {
+#define PINCH_WGMMA_TILE(set, ...)                                                  \
+  wgmma_kernel_of<Format::kNvfp4, OutputType::kBf16, WgmmaTile{__VA_ARGS__}>(),     \
+      wgmma_kernel_of<Format::kNvfp4, OutputType::kF32, WgmmaTile{__VA_ARGS__}>(),  \
+      wgmma_kernel_of<Format::kMxfp4, OutputType::kBf16, WgmmaTile{__VA_ARGS__}>(), \
+      wgmma_kernel_of<Format::kMxfp4, OutputType::kF32, WgmmaTile{__VA_ARGS__}>(),
+#include "kernels/gemm_bf16_fp4/sm90/built_wgmma_tiles.inc"
+#undef PINCH_WGMMA_TILE
+};
+
+constexpr StreamKernel kStreamKernels[] = {
+#define PINCH_STREAM_INSTANCE(set, ...)                            \
+  stream_kernel_of<Format::kNvfp4, StreamInstance{__VA_ARGS__}>(), \
+      stream_kernel_of<Format::kMxfp4, StreamInstance{__VA_ARGS__}>(),
+#include "kernels/gemm_bf16_fp4/sm90/built_stream_instances.inc"
+#undef PINCH_STREAM_INSTANCE
+};
 
 }  // namespace
 
-WgmmaLaunch wgmma_launch(int core_tile, Format format, OutputType output) {
-  if (core_tile < 0 || core_tile >= kCoreTileCount) return nullptr;
-  constexpr auto kTiles = std::make_integer_sequence<int, kCoreTileCount>{};
-#if defined(PINCH_WGMMA_NVFP4_BF16_ONLY)
-  return format == Format::kNvfp4 && output == OutputType::kBf16
-             ? pick<Format::kNvfp4, OutputType::kBf16>(core_tile, kTiles)
-             : nullptr;
-#else
-  if (format == Format::kNvfp4)
-    return output == OutputType::kBf16 ? pick<Format::kNvfp4, OutputType::kBf16>(core_tile, kTiles)
-                                       : pick<Format::kNvfp4, OutputType::kF32>(core_tile, kTiles);
-  return output == OutputType::kBf16 ? pick<Format::kMxfp4, OutputType::kBf16>(core_tile, kTiles)
-                                     : pick<Format::kMxfp4, OutputType::kF32>(core_tile, kTiles);
-#endif
+std::span<const WgmmaKernel> wgmma_kernels() {
+  return kWgmmaKernels;
+}
+std::span<const StreamKernel> stream_kernels() {
+  return kStreamKernels;
 }
 
 }  // namespace pinch::gemm_bf16_fp4::sm90

@@ -1,32 +1,43 @@
-// The compiled wgmma kernels: which tiles, and their launch functions by format and output type.
+// The kernels that this build holds. PINCH_TACTICS=core compiles a subset for development, full all of them.
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include <span>
+
+#include "kernels/gemm_bf16_fp4/sm90/plan.h"
 #include "kernels/gemm_bf16_fp4/sm90/prepared.h"
+#include "kernels/gemm_bf16_fp4/sm90/stream/tactic.h"
 #include "kernels/gemm_bf16_fp4/sm90/tactic.h"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
 
-struct WgmmaArgs;
+struct StreamArgs;    // stream/traits.cuh
+struct StreamDevice;  // stream/launch.cuh
 
 enum class OutputType { kBf16, kF32 };
 
-using WgmmaLaunch = cudaError_t (*)(const WgmmaTactic&, const WgmmaArgs&, int sm_count, cudaStream_t);
+// Defined in instance.cuh, instantiated one an object file.
+template <WgmmaTile kTile, Format kFormat, OutputType kOutput>
+cudaError_t launch_wgmma(const WgmmaTactic&, const WgmmaArgs&, const WgmmaDevice&, cudaStream_t);
+template <StreamInstance kInstance, Format kFormat>
+cudaError_t launch_stream(const StreamTactic&, const StreamArgs&, const StreamDevice&, cudaStream_t);
 
-// The development subset: covers m = 16 to 2048.
-inline constexpr WgmmaTile kCoreTiles[] = {
-#define PINCH_WGMMA_TILE(i, n, m, k, s, w, cn, ck, g) {n, m, k, s, w, cn, ck, g},
-#include "kernels/gemm_bf16_fp4/sm90/core_tiles.inc"
-#undef PINCH_WGMMA_TILE
+struct WgmmaKernel {
+  WgmmaTile tile;
+  Format format;
+  OutputType output;
+  cudaError_t (*launch)(const WgmmaTactic&, const WgmmaArgs&, const WgmmaDevice&, cudaStream_t);
 };
-inline constexpr int kCoreTileCount = sizeof(kCoreTiles) / sizeof(kCoreTiles[0]);
 
-// Defined in instances.cu, one instantiation an object file.
-template <int kCoreTile, Format kFormat, OutputType kOutput>
-cudaError_t launch_core(const WgmmaTactic&, const WgmmaArgs&, int sm_count, cudaStream_t);
+struct StreamKernel {  // writes either output type
+  StreamInstance instance;
+  Format format;
+  cudaError_t (*launch)(const StreamTactic&, const StreamArgs&, const StreamDevice&, cudaStream_t);
+};
 
-// nullptr if there is no such tile.
-WgmmaLaunch wgmma_launch(int core_tile, Format format, OutputType output);
+// In the order of the lists.
+std::span<const WgmmaKernel> wgmma_kernels();
+std::span<const StreamKernel> stream_kernels();
 
 }  // namespace pinch::gemm_bf16_fp4::sm90

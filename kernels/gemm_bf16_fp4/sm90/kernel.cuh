@@ -2,8 +2,8 @@
 // wgmma's A, decoded into registers, and the activations its B, in shared memory, so a CTA computes a
 // [tile_n, tile_m] tile of out^T.
 //
-// Roles: three producer warps fill a ring of stages by bulk copies (activations through a tensor map, codes and scales as
-// contiguous runs); two or four consumer warpgroups decode and multiply. A consumer decodes group g + 1 of k16
+// Roles: three producer warps fill a ring of stages by bulk copies (activations through a tensor map, codes and scales
+// as contiguous runs); two or four consumer warpgroups decode and multiply. A consumer decodes group g + 1 of k16
 // blocks after issuing the wgmma of group g and waiting for group g - 1, so decoding runs under the tensor core.
 #pragma once
 
@@ -35,12 +35,14 @@ struct RingPosition {
 };
 
 __device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
-  while (!ptx::mbarrier_try_wait_parity(barrier, parity)) {}
+  while (!ptx::mbarrier_try_wait_parity(barrier, parity)) {
+  }
 }
 
 // The vote makes the loop's exit uniform, so that what follows may live in uniform registers.
 __device__ __forceinline__ void wait_for_warp(uint32_t barrier, uint32_t parity) {
-  while (!__all_sync(0xFFFFFFFF, ptx::mbarrier_try_wait_parity(barrier, parity))) {}
+  while (!__all_sync(0xFFFFFFFF, ptx::mbarrier_try_wait_parity(barrier, parity))) {
+  }
 }
 
 // A worker's segments; with cluster_k, its one tile, of which each CTA takes a part of k.
@@ -81,8 +83,7 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaPa
                                          const CUtensorMap& activations_map, int worker, int cta_rank) {
   constexpr int kRowsShare = T::kTileM / T::kCluster;  // rows of the activation tile that this CTA sends to all
   constexpr int kTileBytes = kCopy == Copy::kCodes ? T::kCodeTileBytes : T::kScaleTileBytes;
-  constexpr int kStageBytes =
-      T::kSlabs * (kCopy == Copy::kActivations ? T::kTileM * 128 : T::kRowTiles * kTileBytes);
+  constexpr int kStageBytes = T::kSlabs * (kCopy == Copy::kActivations ? T::kTileM * 128 : T::kRowTiles * kTileBytes);
   const int share = T::kCluster > 1 ? cta_rank : 0;
   const bool elected = ptx::elect_sync();
   if (kCopy == Copy::kActivations && elected) ptx::prefetch_tensormap(&activations_map);
@@ -131,8 +132,8 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaPa
             // A slab past the end of k repeats the last weight tile, against activations that the tensor map zeroes.
 #pragma unroll
             for (int slab = 0; slab < T::kSlabs; ++slab)
-              ptx::cp_async_bulk_shared_global(to + slab * kTileBytes,
-                                               from + min(slab, params.k_tiles - 1 - k_tile) * kTileBytes, kTileBytes, full);
+              ptx::cp_async_bulk_shared_global(
+                  to + slab * kTileBytes, from + min(slab, params.k_tiles - 1 - k_tile) * kTileBytes, kTileBytes, full);
           }
         }
       }
@@ -226,7 +227,8 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
   int previous_stage = -1;
   for (int k = segment.k_begin; k < segment.k_end; ++k) {
     const RingPosition<T::kStages> next = ring.next();
-    const uint32_t activations = ptx::wgmma_descriptor_swizzle128(ptx::shared_address(shared.activations[ring.stage][0]));
+    const uint32_t activations =
+        ptx::wgmma_descriptor_swizzle128(ptx::shared_address(shared.activations[ring.stage][0]));
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
       ptx::wgmma_fence();
@@ -273,8 +275,8 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
 }
 
 template <typename T>
-__device__ __forceinline__ void consumer(SharedStorage<T>& shared, const WgmmaParams& params, const CUtensorMap& out_map,
-                                         int worker, int cta_rank, int warpgroup) {
+__device__ __forceinline__ void consumer(SharedStorage<T>& shared, const WgmmaParams& params,
+                                         const CUtensorMap& out_map, int worker, int cta_rank, int warpgroup) {
   RingPosition<T::kStages> ring;
   Work<T> work(params.schedule, worker, cta_rank);
   Segment segment;
@@ -310,8 +312,8 @@ __device__ __forceinline__ void consumer(SharedStorage<T>& shared, const WgmmaPa
         store_direct<T>(params, first_m, first_n, warpgroup, own * T::kOwnColumns, sums);
       }
     }
-    // Without the two __syncwarp, ptxas keeps the ring and the descriptors in per-thread registers: 10 of the loop's 123
-    // instructions more a slab.
+    // Without the two __syncwarp, ptxas keeps the ring and the descriptors in per-thread registers: 10 of the loop's
+    // 123 instructions more a slab.
     __syncwarp();
   }
   // The copies out read shared memory, which must live until then.

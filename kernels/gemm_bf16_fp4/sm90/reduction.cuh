@@ -1,5 +1,6 @@
-// Adding up the partial sums of a tile whose k is cut: between CTAs far apart through the workspace (stream-k, split-k),
-// inside a cluster through distributed shared memory (cluster_k). Both add in a fixed order, so equal runs give equal bits.
+// Adding up the partial sums of a tile whose k is cut: between CTAs far apart through the workspace (stream-k,
+// split-k), inside a cluster through distributed shared memory (cluster_k). Both add in a fixed order, so equal runs
+// give equal bits.
 #pragma once
 
 #include "kernels/common/cuda/ptx/acquire_release.cuh"
@@ -35,14 +36,15 @@ __device__ __forceinline__ void store_partial(const WgmmaParams& params, int cta
 
 // Adds the partial sums of the tile's other workers, nearest first: a fixed order, so equal runs give equal bits.
 template <typename T>
-__device__ __forceinline__ void add_partials(const WgmmaParams& params, const Segment& segment, int worker, int cta_rank,
-                                             int warpgroup, float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
+__device__ __forceinline__ void add_partials(const WgmmaParams& params, const Segment& segment, int worker,
+                                             int cta_rank, int warpgroup, float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
   const int tile_begin = segment.tile * params.schedule.k_iterations;
   int first = worker - 1;
   while (params.schedule.range_begin(first) > tile_begin) --first;
   for (int other = first + threadIdx.x % 128; other < worker; other += 128) {
     uint32_t* flag = params.flags + (other * T::kCluster + cta_rank) * T::kConsumers + warpgroup;
-    while (ptx::ld_acquire_gpu(flag) == 0) {}
+    while (ptx::ld_acquire_gpu(flag) == 0) {
+    }
     *flag = 0;  // ready for the next launch
   }
   ptx::bar_sync(1 + warpgroup, 128);
@@ -84,7 +86,8 @@ __device__ __forceinline__ void exchange_sums(SharedStorage<T>& shared, int cta_
                              ptx::mapa(barrier, other));
       }
   }
-  while (!ptx::mbarrier_try_wait_parity(barrier, 0)) {}
+  while (!ptx::mbarrier_try_wait_parity(barrier, 0)) {
+  }
 #pragma unroll
   for (int own = 0; own < T::kClusterK; ++own) {
     if (own != cta_rank) continue;

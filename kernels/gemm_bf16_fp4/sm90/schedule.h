@@ -3,7 +3,8 @@
 // Tiles [0, shared_tiles) are cut along k: either every tile into `split` equal parts (one worker a part), or, for
 // stream-k (split = 0), the whole run of k iterations into `workers` equal ranges. The other tiles are dealt whole, one
 // round after another. A worker walks its range backwards: the part whose tile another worker finishes comes first, and
-// the tile it finishes itself comes last, so that it waits only for workers of lower index, and only for their first part.
+// the tile it finishes itself comes last, so that it waits only for workers of lower index, and only for their first
+// part.
 #pragma once
 
 #include <cstdint>

@@ -35,10 +35,13 @@ inline constexpr int kStreamK = 0;
 inline constexpr int kMaxSharedBytes = 227 * 1024;
 
 // Columns of the output tile that one CTA finishes, and how many of them the epilogue stages at once.
-constexpr int own_columns(const WgmmaTile& tile) { return tile.tile_m / tile.cluster_k; }
+constexpr int own_columns(const WgmmaTile& tile) {
+  return tile.tile_m / tile.cluster_k;
+}
 constexpr int staged_columns(const WgmmaTile& tile) {
   const int own = own_columns(tile);
-  if (own % 64 == 0 && tile.consumers == 2 && tile.cluster_k == 1) return 64;  // the others have no room for more than 32
+  if (own % 64 == 0 && tile.consumers == 2 && tile.cluster_k == 1)
+    return 64;  // the others have no room for more than 32
   return own % 32 == 0 ? 32 : own % 16 == 0 ? 16 : 8;
 }
 
@@ -61,8 +64,10 @@ constexpr std::string_view illegal(const WgmmaTile& tile) {
     return "tile_m must be 8 or a multiple of 16 up to 256";
   if (tile.consumers != 2 && tile.consumers != 4) return "consumers must be 2 or 4";
   if (tile.tile_n < 64 * tile.consumers) return "tile_n must give each consumer 64 rows";
-  if (tile.consumers == 4 && tile.tile_m > 128) return "accumulators of tile_m above 128 exceed a fourth of the registers";
-  if (tile.tile_n == 256 && tile.tile_m > 128) return "accumulators of tile_n 256 x tile_m above 128 exceed the registers";
+  if (tile.consumers == 4 && tile.tile_m > 128)
+    return "accumulators of tile_m above 128 exceed a fourth of the registers";
+  if (tile.tile_n == 256 && tile.tile_m > 128)
+    return "accumulators of tile_n 256 x tile_m above 128 exceed the registers";
   if (tile.tile_k != 64 && tile.tile_k != 128) return "tile_k must be 64 or 128";
   if (tile.cluster_n != 1 && tile.cluster_n != 2 && tile.cluster_n != 4) return "cluster_n must be 1, 2 or 4";
   if (tile.tile_m % (8 * tile.cluster_n) != 0) return "tile_m must be a multiple of 8 x cluster_n";
@@ -88,8 +93,9 @@ constexpr std::string_view illegal(const WgmmaTactic& tactic) {
 inline std::string to_string(const WgmmaTactic& tactic) {
   const WgmmaTile& tile = tactic.tile;
   return "wgmma/n" + std::to_string(tile.tile_n) + "/m" + std::to_string(tile.tile_m) + "/k" +
-         std::to_string(tile.tile_k) + "/stages" + std::to_string(tile.stages) + "/consumers" + std::to_string(tile.consumers) + "/cluster" +
-         std::to_string(tile.cluster_n) + "x" + std::to_string(tile.cluster_k) + "/group" + std::to_string(tile.group) + "/split" +
+         std::to_string(tile.tile_k) + "/stages" + std::to_string(tile.stages) + "/consumers" +
+         std::to_string(tile.consumers) + "/cluster" + std::to_string(tile.cluster_n) + "x" +
+         std::to_string(tile.cluster_k) + "/group" + std::to_string(tile.group) + "/split" +
          (tactic.split_k == kStreamK ? std::string("_stream") : std::to_string(tactic.split_k)) + "/raster" +
          std::to_string(tactic.raster_m);
 }
@@ -99,9 +105,9 @@ inline std::optional<WgmmaTactic> parse_wgmma_tactic(const std::string& text) {
   WgmmaTactic tactic;
   WgmmaTile& tile = tactic.tile;
   char split[16] = "";
-  if (std::sscanf(text.c_str(), "wgmma/n%d/m%d/k%d/stages%d/consumers%d/cluster%dx%d/group%d/split%15[^/]/raster%d", &tile.tile_n,
-                  &tile.tile_m, &tile.tile_k, &tile.stages, &tile.consumers, &tile.cluster_n, &tile.cluster_k, &tile.group,
-                  split, &tactic.raster_m) != 10)
+  if (std::sscanf(text.c_str(), "wgmma/n%d/m%d/k%d/stages%d/consumers%d/cluster%dx%d/group%d/split%15[^/]/raster%d",
+                  &tile.tile_n, &tile.tile_m, &tile.tile_k, &tile.stages, &tile.consumers, &tile.cluster_n,
+                  &tile.cluster_k, &tile.group, split, &tactic.raster_m) != 10)
     return std::nullopt;
   if (std::string_view(split) == "_stream") {
     tactic.split_k = kStreamK;

@@ -23,8 +23,8 @@ struct WgmmaTraits {
   static constexpr int kTileM = kTile.tile_m;
   static constexpr int kTileK = kTile.tile_k;
   static constexpr int kStages = kTile.stages;
-  static constexpr int kCluster = kTile.cluster_n;    // CTAs that share activations
-  static constexpr int kClusterK = kTile.cluster_k;   // CTAs that share a tile
+  static constexpr int kCluster = kTile.cluster_n;   // CTAs that share activations
+  static constexpr int kClusterK = kTile.cluster_k;  // CTAs that share a tile
   static constexpr int kClusterSize = kCluster * kClusterK;
 
   static constexpr int kConsumers = kTile.consumers;            // warpgroups
@@ -36,9 +36,10 @@ struct WgmmaTraits {
   static constexpr int kOwnColumns = own_columns(kTile);        // m columns that this CTA finishes
   static constexpr int kStagedColumns = staged_columns(kTile);  // m columns a staged store
 
-  static constexpr int kGroup = kTile.group;                    // k16 steps decoded and issued together
+  static constexpr int kGroup = kTile.group;  // k16 steps decoded and issued together
 
-  // 384 threads start with 168 registers each, 640 with 96: 3 x 168 = 504 and 5 x 96 = 480 to share among the warpgroups.
+  // 384 threads start with 168 registers each, 640 with 96: 3 x 168 = 504 and 5 x 96 = 480 to share among the
+  // warpgroups.
   static constexpr int kConsumerRegisters = kConsumers == 2 ? 232 : 112;
   static constexpr int kProducerRegisters = kConsumers == 2 ? 40 : 32;  // the producer spills with 24
 

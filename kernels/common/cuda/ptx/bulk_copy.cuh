@@ -26,7 +26,8 @@ __device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global(uint32_t d
       : "memory");
 }
 
-// The same box into every CTA of the cluster named in `mask`, at the same shared addresses; each CTA's barrier counts it.
+// The same box into every CTA of the cluster named in `mask`, at the same shared addresses; each CTA's barrier counts
+// it.
 __device__ __forceinline__ void cp_async_bulk_tensor_2d_multicast(uint32_t destination, const CUtensorMap* map, int x,
                                                                   int y, uint32_t barrier, uint16_t mask) {
   asm volatile(
@@ -44,7 +45,9 @@ __device__ __forceinline__ void cp_async_bulk_tensor_2d_global_shared(const CUte
                : "memory");
 }
 
-__device__ __forceinline__ void cp_async_bulk_commit_group() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void cp_async_bulk_commit_group() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
 
 // Waits until at most kPending of this thread's newest bulk groups still read their source.
 template <int kPending>

@@ -1,5 +1,5 @@
-// elect.sync (sm_90): picks one lane of a converged warp. ptxas then issues copies straight from uniform registers, where
-// `lane == 0` makes it loop over the lanes.
+// elect.sync (sm_90): picks one lane of a converged warp. ptxas then issues copies straight from uniform registers,
+// where `lane == 0` makes it loop over the lanes.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,9 @@
 namespace pinch::ptx {
 
 // Makes this thread's ordinary writes to shared memory visible to the copy engine and to wgmma.
-__device__ __forceinline__ void fence_proxy_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void fence_proxy_async_shared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
 // Makes mbarrier.init visible to the cluster and to the copy engine.
 __device__ __forceinline__ void fence_mbarrier_init() {

@@ -22,19 +22,19 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// Arrives at a barrier of any CTA of the cluster; `barrier` comes from mapa. Its release is CTA-wide: enough for a stage
-// that the arriving thread only read, and a cluster-wide one costs a memory barrier an arrival (the ring ran 1.5x slower).
+// Arrives at a barrier of any CTA of the cluster; `barrier` comes from mapa. Its release is CTA-wide: enough for a
+// stage that the arriving thread only read, and a cluster-wide one costs a memory barrier an arrival (the ring ran 1.5x
+// slower).
 __device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 __device__ __forceinline__ bool mbarrier_try_wait_parity(uint32_t barrier, uint32_t parity) {
   uint32_t done;
-  asm volatile(
-      "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-      : "=r"(done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
+  asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+               : "=r"(done)
+               : "r"(barrier), "r"(parity)
+               : "memory");
   return done != 0;
 }
 

@@ -32,9 +32,10 @@ __device__ __forceinline__ float4 ld_shared_v4_f32(uint32_t address) {
 // Stores into the shared memory of any CTA of the cluster; the 16 bytes are counted on a barrier of that CTA. Both
 // addresses come from mapa.
 __device__ __forceinline__ void st_async_v4_f32(uint32_t address, float4 x, uint32_t barrier) {
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
-               "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w), "r"(barrier)
-               : "memory");
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
+      "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w), "r"(barrier)
+      : "memory");
 }
 
 }  // namespace pinch::ptx

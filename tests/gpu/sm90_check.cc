@@ -1,0 +1,220 @@
+// Checks the sm_90a kernels on a GPU: every tactic of both against an FP64 reference on odd problems.
+// Usage: sm90_check planted | full [CSV] | reduced [CSV]
+//   planted  the checker itself, on outputs with a fault each
+//   full     every problem; some launched 60 times, whose results must be equal bit by bit
+//   reduced  a few small problems, for compute-sanitizer
+// A tactic that a rule refuses is a row that names the rule. Exit status: 0 all right, 1 not, 77 skipped.
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/gpu/support/candidates.h"
+#include "tests/gpu/support/output_check.h"
+
+namespace pinch::gpu_test {
+namespace {
+
+struct CheckedProblem {
+  int m, n, k;
+  int repeats = 1;
+  bool nan_and_inf = false;
+};
+
+constexpr CheckedProblem kReduced[] = {{3, 72, 96, 1, true}, {2, 136, 1056}, {33, 264, 224}};
+
+constexpr CheckedProblem kFull[] = {{1, 8, 32},
+                                    {2, 16, 64},
+                                    {3, 72, 96, 1, true},
+                                    {5, 64, 64},
+                                    {7, 24, 96},
+                                    {8, 40, 160},
+                                    {9, 72, 1056},
+                                    {13, 136, 4128},
+                                    {16, 8, 8192},
+                                    {17, 136, 160},
+                                    {25, 1000, 992},
+                                    {31, 264, 2048},
+                                    {32, 4104, 96},
+                                    {32, 520, 6656},
+                                    {1, 4096, 4096, 60},
+                                    {7, 1000, 6656, 60},
+                                    {16, 2056, 4096, 60},
+                                    {32, 1000, 4128, 60},
+                                    {9, 6656, 6656},
+                                    {31, 19968, 416},
+                                    {33, 1000, 992, 1, true},
+                                    {64, 256, 512},
+                                    {100, 520, 1056},
+                                    {129, 264, 2048},
+                                    {130, 4096, 4096, 60},
+                                    {255, 392, 640},
+                                    {257, 1544, 736, 1, true},
+                                    {300, 5000, 1024, 60},
+                                    {512, 20000, 320},
+                                    {1000, 648, 1504},
+                                    {2048, 4096, 256}};
+
+class Check {
+ public:
+  explicit Check(const char* csv_path) {
+    if (csv_path == nullptr) return;
+    csv_ = std::fopen(csv_path, "w");
+    if (csv_ == nullptr) {
+      std::printf("cannot write %s: %s\n", csv_path, std::strerror(errno));
+      std::exit(2);
+    }
+    std::fprintf(csv_, "n,k,m,format,output,family,tactic,verdict,relative_l2,why\n");
+  }
+  ~Check() {
+    if (csv_ != nullptr) std::fclose(csv_);
+  }
+
+  // Every `step`th streaming tactic: they are many, and the large problems take long.
+  void run(const CheckedProblem& p, Format format, int index, int step) {
+    const ProblemShape shape{.format = format,
+                             .m = p.m,
+                             .n = p.n,
+                             .k = p.k,
+                             .a_stride = p.k + 8 * (index % 3),
+                             .out_stride = p.n + 8 * (index % 2),
+                             .swizzled_scales = index % 2 == 1,
+                             .nan_and_inf = p.nan_and_inf};
+    ProblemData data(shape, 1234 + static_cast<std::uint64_t>(index));
+    data.compute_reference(p.m, 1);
+    const int failed_before = failed_;
+    for (const bool f32 : {false, true}) {
+      std::vector<Candidate> all = candidates(data, p.m, f32, Breadth::kEverySchedule);
+      std::size_t most_workspace = 0;
+      for (const Candidate& c : all) most_workspace = std::max(most_workspace, c.workspace_bytes);
+      GuardedOutput out(p.m, p.n, shape.out_stride, f32);
+      GuardedWorkspace workspace(most_workspace);
+      std::map<std::string, int> legal;
+      int stream_index = index;
+      for (const Candidate& c : all) {
+        if (!c.illegal.empty()) {
+          ++rules_[c.illegal];
+          const char* verdict = c.must_be_legal ? "wrong" : "illegal";
+          failed_ += c.must_be_legal;
+          if (c.must_be_legal)
+            std::printf("FAIL the default schedule is refused: %s: %s\n", c.tactic.c_str(), c.illegal.c_str());
+          row(shape, f32, c, verdict, 0, c.illegal);
+          continue;
+        }
+        ++legal[c.family];
+        if (c.family == "stream" && stream_index++ % step != 0) continue;
+        check_one(data, c, p.repeats, out, workspace);
+      }
+      const char* const needed[] = {"wgmma", "stream"};
+      for (const char* family : needed)
+        if (legal[family] == 0 && (p.m <= 32 || std::strcmp(family, "wgmma") == 0)) {
+          ++failed_;
+          std::printf("FAIL m=%d n=%d k=%d %s: no %s tactic is legal\n", p.m, p.n, p.k, name(format), family);
+        }
+    }
+    ++problems_;
+    std::printf("m=%d n=%d k=%d %s: %s\n", p.m, p.n, p.k, name(format), failed_ == failed_before ? "ok" : "FAILED");
+    std::fflush(stdout);
+  }
+
+  // Whether all was right.
+  bool report() const {
+    std::printf("%d problems, %d checks, %d launches, %d failed\n", problems_, checks_, launches_, failed_);
+    for (const auto& [rule, count] : rules_) std::printf("  illegal, %d times: %s\n", count, rule.c_str());
+    return failed_ == 0 && checks_ > 0;
+  }
+
+ private:
+  void check_one(const ProblemData& data, const Candidate& c, int repeats, GuardedOutput& out,
+                 GuardedWorkspace& workspace) {
+    ++checks_;
+    std::string why;
+    const char* verdict = "ok";
+    std::uint64_t first_hash = 0;
+    workspace.poison(c.workspace_bytes, c.flag_bytes);
+    for (int repeat = 0; repeat < repeats && why.empty(); ++repeat) {
+      ++launches_;
+      out.poison();
+      cudaError_t error = c.launch(out.data(), workspace.data(), nullptr);
+      if (error == cudaSuccess) error = cudaDeviceSynchronize();
+      if (error != cudaSuccess) {
+        verdict = "launch_failed";
+        why = cudaGetErrorName(error);
+        if (error != cudaErrorInvalidValue) {  // the context is gone
+          std::printf("FAIL %s %s, ending here\n", c.tactic.c_str(), why.c_str());
+          row(data.shape, out.f32, c, "crashed", 0, why);
+          std::exit(1);
+        }
+        break;
+      }
+      if (repeats == 1) break;
+      const std::uint64_t hash = checker_.hash(out);
+      if (repeat == 0) first_hash = hash;
+      if (hash != first_hash) verdict = "unstable", why = "run " + std::to_string(repeat) + " differs from the first";
+    }
+    OutputVerdict seen;
+    if (why.empty()) {
+      const double limit = out.f32 ? 1e-5 * std::sqrt(static_cast<double>(data.shape.k)) : 2.5e-3;
+      seen = checker_.check(out, data.expected.data(), 1, limit, workspace);
+      why = seen.fault;
+      if (!why.empty()) verdict = "wrong";
+    }
+    row(data.shape, out.f32, c, verdict, seen.relative_l2, why);
+    if (why.empty()) return;
+    if (failed_++ < 40)
+      std::printf("FAIL m=%d n=%d k=%d %s %s %s: %s: %s (relative L2 %.3g)\n", data.shape.m, data.shape.n, data.shape.k,
+                  name(data.shape.format), out.f32 ? "f32" : "bf16", c.tactic.c_str(), verdict, why.c_str(),
+                  seen.relative_l2);
+  }
+
+  void row(const ProblemShape& s, bool f32, const Candidate& c, const char* verdict, double relative_l2,
+           const std::string& why) {
+    if (csv_ == nullptr) return;
+    std::fprintf(csv_, "%d,%d,%d,%s,%s,%s,%s,%s,%.3g,\"%s\"\n", s.n, s.k, s.m, name(s.format), f32 ? "f32" : "bf16",
+                 c.family.c_str(), c.tactic.c_str(), verdict, relative_l2, why.c_str());
+  }
+
+  OutputChecker checker_;
+  std::FILE* csv_ = nullptr;
+  std::map<std::string, int> rules_;
+  int problems_ = 0, checks_ = 0, launches_ = 0, failed_ = 0;
+};
+
+int run(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const char* csv_path = argc > 2 ? argv[2] : nullptr;
+  if (mode != "planted" && mode != "full" && mode != "reduced") {
+    std::printf("usage: sm90_check planted | full [CSV] | reduced [CSV]\n");
+    return 2;
+  }
+  skip_without_device();
+  if (mode == "planted") {
+    const int missed = planted_faults_missed();
+    std::printf("planted faults missed: %d\n", missed);
+    return missed != 0;
+  }
+  Check check(csv_path);
+  for (const Format format : {Format::kNvfp4, Format::kMxfp4}) {
+    int index = 0;
+    if (mode == "reduced") {
+      for (const CheckedProblem& p : kReduced) check.run(p, format, ++index, 31);
+    } else {
+      for (const CheckedProblem& p : kFull)
+        check.run(p, format, ++index, static_cast<std::int64_t>(p.n) * p.k > (1 << 22) ? 31 : p.repeats > 1 ? 5 : 1);
+    }
+  }
+  return check.report() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace pinch::gpu_test
+
+int main(int argc, char** argv) {
+  return pinch::gpu_test::run(argc, argv);
+}

@@ -1,0 +1,131 @@
+#include "tests/gpu/support/candidates.h"
+
+#include <cmath>
+
+#include "kernels/gemm_bf16_fp4/sm90/instances.h"
+#include "kernels/gemm_bf16_fp4/sm90/stream/device.h"
+#include "kernels/gemm_bf16_fp4/sm90/stream/launch.cuh"
+
+namespace pinch::gpu_test {
+
+using namespace gemm_bf16_fp4::sm90;
+
+namespace {
+
+const StreamDevice& stream_device() {
+  static const StreamDevice device = [] {
+    StreamDevice d{};
+    PINCH_CUDA_CHECK(query_stream_device(&d));
+    return d;
+  }();
+  return device;
+}
+
+void add_wgmma(const ProblemData& data, int m, bool f32, Breadth breadth, std::vector<Candidate>* out) {
+  const ProblemShape& s = data.shape;
+  const WgmmaProblem problem{m, s.n, s.k};
+  const WgmmaDevice device{stream_device().sm_count};
+  const bool plausible = breadth == Breadth::kPlausible;
+  for (const WgmmaKernel& kernel : wgmma_kernels()) {
+    const WgmmaTile& tile = kernel.tile;
+    if (kernel.format != s.format || (kernel.output == OutputType::kF32) != f32) continue;
+    if (plausible && ((tile.tile_m > 2 * m && tile.tile_m > 16) || m > 16 * tile.tile_m)) continue;
+    const int m_tiles = (m + tile.tile_m - 1) / tile.tile_m;
+    for (const int split : {1, kStreamK, 2, 3, 4, 8}) {
+      for (const int raster : {8, 4, 2, 1}) {
+        // A raster of at least m_tiles walks as m_tiles does.
+        if (raster != 8 && (raster >= m_tiles || !plausible)) continue;
+        const WgmmaTactic tactic{tile, split, raster};
+        if (!illegal(tactic).empty()) continue;
+        Candidate c{.family = "wgmma", .tactic = to_string(tactic), .must_be_legal = split == 1};
+        c.illegal = illegal(tactic, problem, device);
+        if (c.illegal.empty()) {
+          const Schedule schedule = make_schedule(tactic, problem, device);
+          if (plausible && split > 1 && schedule.workers * tile.cluster_n > 2 * device.sm_count) continue;
+          if (plausible && split == kStreamK && schedule.shared_tiles == 0) continue;  // as split 1
+          c.workspace_bytes = workspace_bytes(tactic, problem, device);
+          c.flag_bytes = kWgmmaFlagBytes;
+        }
+        c.launch = [&data, &s, &kernel, tactic, device, m](void* to, void* workspace, cudaStream_t stream) {
+          return kernel.launch(tactic,
+                               {.a = data.a.data(),
+                                .a_stride = s.a_stride,
+                                .codes = data.codes.data(),
+                                .scales = data.scales.data(),
+                                .alpha = kAlpha,
+                                .acc_exponent = data.acc_exponent,
+                                .out = to,
+                                .out_stride = s.out_stride,
+                                .m = m,
+                                .n = s.n,
+                                .k = s.k,
+                                .workspace = workspace},
+                               device, stream);
+        };
+        out->push_back(std::move(c));
+      }
+    }
+  }
+}
+
+void add_stream(const ProblemData& data, int m, bool f32, Breadth breadth, std::vector<Candidate>* out) {
+  constexpr int kMostRows = 32;
+  if (m > kMostRows) return;
+  const ProblemShape& s = data.shape;
+  StreamArgs args{.a = data.a.data(),
+                  .lda = s.a_stride,
+                  .codes = data.codes.data(),
+                  .scales = data.scales.data(),
+                  .out = nullptr,
+                  .ldo = s.out_stride,
+                  .workspace = nullptr,
+                  .m = m,
+                  .n = s.n,
+                  .k = s.k,
+                  .alpha = kAlpha,
+                  .acc_scale = std::ldexp(1.f, data.acc_exponent),
+                  .out_f32 = f32};
+  for (const StreamKernel& kernel : stream_kernels()) {
+    const StreamInstance& instance = kernel.instance;
+    if (kernel.format != s.format) continue;
+    if (breadth == Breadth::kPlausible && instance.m_blocks != (m <= 8 ? 1 : m <= 16 ? 2 : 4)) continue;
+    for (const int blocks_per_sm : {1, 2, 4}) {
+      for (const int split : {1, 2, 4, 8}) {
+        for (const int balance : {0, 1}) {
+          if (instance.warps_per_sm % blocks_per_sm != 0) continue;
+          const StreamTactic tactic{.m_blocks = instance.m_blocks,
+                                    .row_tiles = instance.row_tiles,
+                                    .in_flight = instance.in_flight,
+                                    .warps = instance.warps_per_sm / blocks_per_sm,
+                                    .blocks_per_sm = blocks_per_sm,
+                                    .k_warps = instance.k_warps,
+                                    .split_k = split,
+                                    .balance = balance};
+          if (illegal(tactic) != nullptr) continue;
+          Candidate c{.family = "stream", .tactic = to_string(tactic)};
+          if (const char* why = illegal(tactic, args, stream_device())) c.illegal = why;
+          if (c.illegal.empty()) c.workspace_bytes = stream_workspace_bytes(tactic, s.n, stream_device());
+          c.flag_bytes = kFlagBytes;
+          c.launch = [&kernel, tactic, args](void* to, void* workspace, cudaStream_t stream) {
+            StreamArgs call = args;
+            call.out = to;
+            call.workspace = workspace;
+            return kernel.launch(tactic, call, stream_device(), stream);
+          };
+          out->push_back(std::move(c));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const ProblemData& data, int m, bool f32, Breadth breadth) {
+  std::vector<Candidate> all;
+  add_stream(data, m, f32, breadth, &all);
+  add_wgmma(data, m, f32, breadth, &all);
+  return all;
+}
+
+}  // namespace pinch::gpu_test
