@@ -3,10 +3,30 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <limits>
+#include <new>
 
 #include "pinch/families.h"
 #include "tests/kernel/gemm_cases.h"
+
+namespace {
+std::atomic<int> allocations{0};
+}
+
+// Counts what C++ code of this program allocates.
+void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 namespace pinch {
 namespace {
@@ -87,6 +107,17 @@ TEST_F(GemmArguments, IllegalTacticGivesItsReason) {
 TEST_F(GemmArguments, WeightsWithANanScaleAreRefused) {
   matrix_.scales[5] = 0x7f;
   EXPECT_FALSE(prepare_weights(matrix_.view()).ok());
+}
+
+TEST_F(GemmArguments, ARunAllocatesNothing) {
+  const auto plan = plan_gemm(weights_, kM);
+  ASSERT_TRUE(plan.ok());
+  Guarded workspace(plan->workspace_bytes());
+  const int before = allocations;
+  EXPECT_TRUE(run_gemm(*plan, a_.data(), kK, out_.data(), kN, {workspace.data(), plan->workspace_bytes()}).ok());
+  EXPECT_EQ(allocations, before);
+  const auto counted = std::make_unique<int>(1);
+  EXPECT_GT(allocations, before) << "the counter does not count";
 }
 
 TEST_F(GemmArguments, ConvenienceFormGivesThePlannedResult) {

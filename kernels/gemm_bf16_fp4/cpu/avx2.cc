@@ -72,6 +72,7 @@ PINCH_AVX2 PINCH_INLINE void stream_format(const StripSpan& strips, const void* 
         __m256 partial[kTileM] = {};
 #pragma GCC unroll 4
         for (int s = 0; s < kSteps; ++s, codes += 64, columns += kStepColumns * kTileM) {
+          if (kTileM <= kReadBound && half == 0) prefetch(codes);
           const __m256i step = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
           multiply_step<kTileM>(partial, step, magnitudes, columns);
         }

@@ -37,6 +37,10 @@ PINCH_AVX512 PINCH_INLINE void stream_format(const StripSpan& strips, const void
       __m512 partial[kStrips][kTileM] = {};
 #pragma GCC unroll 4
       for (int s = 0; s < kSteps; ++s, codes += 64) {
+        if constexpr (kTileM <= kReadBound) {
+#pragma GCC unroll 2
+          for (int v = 0; v < kStrips; ++v) prefetch(codes + v * apart);
+        }
 #pragma GCC unroll 4
         for (int j = 0; j < 4; ++j, a += 2 * kTileM) {
 #pragma GCC unroll 2

@@ -35,6 +35,10 @@ PINCH_AVX512_BF16 PINCH_INLINE void stream_format(const StripSpan& strips, const
       __m512 partial[kStrips][kTileM] = {};
 #pragma GCC unroll 4
       for (int s = 0; s < kSteps; ++s, codes += 64) {
+        if constexpr (kTileM <= kReadBound) {
+#pragma GCC unroll 2
+          for (int v = 0; v < kStrips; ++v) prefetch(codes + v * apart);
+        }
         __m512i step[kStrips];
 #pragma GCC unroll 2
         for (int v = 0; v < kStrips; ++v) step[v] = _mm512_loadu_si512(codes + v * apart);

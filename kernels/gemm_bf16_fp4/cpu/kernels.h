@@ -29,6 +29,15 @@ constexpr std::int64_t element_bytes(Activations kind) {
   return kind == Activations::kF32 ? 4 : 2;
 }
 
+/// Streaming tiles of at most this many rows wait for weights more than for arithmetic and fetch them ahead. Strips
+/// follow one another, so what lies ahead is wanted even across a strip's end; beyond the last one a prefetch does
+/// nothing.
+inline constexpr int kReadBound = 4;
+[[gnu::always_inline]] inline void prefetch(const std::uint8_t* codes) {
+  constexpr int kAheadBytes = 4096;
+  __builtin_prefetch(codes + kAheadBytes);
+}
+
 /// Some chunks of tile_n / 16 strips.
 struct StripSpan {
   const std::uint8_t* weights;  // first chunk of the first strip
