@@ -15,16 +15,16 @@ namespace {
 std::atomic<int> allocations{0};
 }
 
-// Counts what C++ code of this program allocates.
-void* operator new(std::size_t bytes) {
+// Counts what C++ code of this program allocates. Not inlined: gcc would see free() of what it knows came from new.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 
