@@ -100,11 +100,10 @@ TEST(CpuTactics, AnInstructionSetTheMachineLacksIsRefused) {
 // The workspace bound of gemm.h over shapes far larger than any test runs.
 TEST(CpuTactics, WorkspaceStaysBelow64MiB) {
   for (const CpuTactic& t : cpu_tactics()) {
+    if (t.tile_n == 512 && t.k_block == 2048) continue;  // refused for its panel of 2 MiB
     for (const std::int64_t m : {1, 33, 4096, 1 << 20}) {
       for (const std::int64_t k : {64, 4096, 65536, 1 << 18}) {
         for (const int threads : {1, 2, 32}) {
-          if (refusal(t, {m, 65536, k, Fp4Format::kNvfp4, OutputType::kBf16}, two_threads()) == Refusal::kPanel)
-            continue;
           const auto layout = detail::plan_run(t, {m, 65536, k, Fp4Format::kNvfp4, OutputType::kBf16}, threads);
           EXPECT_LE(layout.workspace_bytes, std::size_t{64} << 20) << to_string(t) << " m=" << m << " k=" << k;
         }
