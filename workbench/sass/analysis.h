@@ -31,8 +31,8 @@ struct LoopReport {
   bool spins = false;
   std::string role;
   std::array<double, kPipes> pipes{};  ///< cycles an iteration of one warp takes of each; pipes[0] is issue
-  int unlisted = 0;      ///< instructions that the machine model has no row for
-  int uncalibrated = 0;  ///< instructions whose rate was not measured on the device
+  int unlisted = 0;                    ///< instructions that the machine model has no row for
+  int uncalibrated = 0;                ///< instructions whose rate was not measured on the device
   double bound_cycles = 0;             ///< the largest of `pipes`
   Pipe bound_by = Pipe::kIssue;
   double dependency_cycles = 0;
