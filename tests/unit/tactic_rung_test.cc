@@ -161,7 +161,7 @@ TEST(TacticRung, AllMeasuresEveryLegalTacticWhateverTheBudget) {
   ASSERT_EQ(result->points.size(), 30U);
   for (const auto& point : result->points) {
     EXPECT_EQ(point.verdict, Verdict::kOk) << point.tactic;
-    EXPECT_GE(accepted_ns(point.samples, Protocol::kCold).size(), 5U) << point.tactic;
+    EXPECT_GE(accepted_ns(point.samples, Protocol::kCold).size(), 2U) << point.tactic;
   }
 }
 

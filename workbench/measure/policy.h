@@ -28,9 +28,11 @@ struct Policy {
   double min_sample_ns = 300e3;  ///< short calls are repeated to fill a sample, so that reading clocks stays below 1%
   double long_call_ns = 20e6;    ///< calls at least this long need no untimed call before the sample
   double min_cpu_share = 0.96;   ///< a sample counts when CPU time / (wall time x threads) reaches this
-  double max_clock_move = 0.03;  ///< a round counts when the clock rate moved less than this within it
+  double max_clock_move = 0.03;  ///< and when the clock rate moved less than this within it
   double drop_margin = 0.10;  ///< a candidate leaves when its fastest sample is this much slower than the best median
-  double tie_band = 0.02;     ///< medians closer than this are ties, even where the noise is lower
+  double far_margin = 0.50;   ///< and already after far_rounds where it is slower by this much
+  int far_rounds = 2;
+  double tie_band = 0.02;          ///< medians closer than this are ties, even where the noise is lower
   std::size_t cold_set_bytes = 0;  ///< of the weights that cold calls walk through; 0: see cold_set_bytes(policy)
   std::uint64_t seed = 20;         ///< order of the candidates within the rounds, and the random few
 

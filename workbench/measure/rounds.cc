@@ -34,7 +34,7 @@ class Rounds {
     for (int round = 0; !finished(round); ++round) {
       take(round);
       result_.rounds = round + 1;
-      if (round + 1 >= policy_.min_rounds) drop_slow();
+      drop_slow();
       if (hooks_.round_ended) hooks_.round_ended({round, live().size(), elapsed_s(), result_});
     }
     return std::move(result_);
@@ -83,18 +83,15 @@ class Rounds {
   void take(int round) {
     std::vector<std::size_t> order = live();
     std::shuffle(order.begin(), order.end(), random_);
-    const double ghz_before = read_clock_rate();
     for (const std::size_t i : order) {
       for (const Protocol protocol : policy_.protocols) {
         ended_ = out_of_time();
         if (ended_) break;
-        sample(i, protocol, round, ghz_before);
+        sample(i, protocol, round);
         if (result_.tracks[i].failed) break;
       }
       if (ended_) break;
     }
-    const double ghz_after = read_clock_rate();
-    if (std::abs(ghz_after / ghz_before - 1) > policy_.max_clock_move) reject(round);
   }
 
   double read_clock_rate() {
@@ -105,7 +102,7 @@ class Rounds {
     return ghz;
   }
 
-  void sample(std::size_t index, Protocol protocol, int round, double ghz) {
+  void sample(std::size_t index, Protocol protocol, int round) {
     const Candidate& candidate = candidates_[index];
     Track& track = result_.tracks[index];
     const double estimate_ns = std::max(candidate.estimate_ns, 1.0);
@@ -115,27 +112,23 @@ class Rounds {
     if (!succeeded(track, runner_.ready(candidate.id, protocol, untimed + calls))) return;
     if (untimed > 0 && !succeeded(track, runner_.run(candidate.id, protocol, untimed))) return;
     clock_.ready();
+    const double ghz_before = read_clock_rate();
     const double wall_start = clock_.wall_ns();
     const double cpu_start = clock_.cpu_ns();
     const Result<void> ran = runner_.run(candidate.id, protocol, calls);
     const double cpu_ns = clock_.cpu_ns() - cpu_start;
     const double wall_ns = clock_.wall_ns() - wall_start;
     if (!succeeded(track, ran)) return;
+    const double ghz_after = read_clock_rate();
     const bool had_the_cores = cpu_ns >= policy_.min_cpu_share * candidate.threads * wall_ns;
-    track.samples.push_back({round, protocol, calls, wall_ns, cpu_ns, ghz, had_the_cores});
+    // Without an untimed call the first reading is of whatever ran before, whose instructions may allow another rate.
+    const bool clock_stood = untimed == 0 || std::abs(ghz_after / ghz_before - 1) <= policy_.max_clock_move;
+    track.samples.push_back({round, protocol, calls, wall_ns, cpu_ns, ghz_after, had_the_cores && clock_stood});
   }
 
   static bool succeeded(Track& track, const Result<void>& ran) {
     if (!ran) track.failed = ran.error();
     return ran.ok();
-  }
-
-  void reject(int round) {
-    for (Track& track : result_.tracks) {
-      for (Sample& sample : track.samples) {
-        if (sample.round == round) sample.accepted = false;
-      }
-    }
   }
 
   void drop_slow() {
@@ -146,9 +139,12 @@ class Rounds {
       if (summaries.back().count > 0) best = std::min(best, summaries.back().median);
     }
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      const bool known = summaries[i].count >= static_cast<std::size_t>(policy_.min_rounds);
-      const bool slow = summaries[i].min > best * (1 + policy_.drop_margin);
-      if (known && slow && !candidates_[i].keep) result_.tracks[i].dropped = true;
+      const auto slower = [&](int rounds, double margin) {
+        return summaries[i].count >= static_cast<std::size_t>(rounds) && summaries[i].min > best * (1 + margin);
+      };
+      const bool slow =
+          slower(policy_.min_rounds, policy_.drop_margin) || slower(policy_.far_rounds, policy_.far_margin);
+      if (slow && !candidates_[i].keep) result_.tracks[i].dropped = true;
     }
   }
 

@@ -40,7 +40,7 @@ struct Sample {
   int calls = 1;
   double wall_ns = 0;  ///< of the whole sample
   double cpu_ns = 0;
-  double clock_ghz = 0;  ///< read before the round
+  double clock_ghz = 0;  ///< read just after it
   bool accepted = false;
 
   [[nodiscard]] double ns_per_call() const { return wall_ns / calls; }

@@ -36,11 +36,22 @@ ordered_json time_json(const Summary& summary, double ns) {
   return summary.count > 0 ? ordered_json(ns) : ordered_json(nullptr);
 }
 
+/// Cycles of a call at the clock rate read beside each sample; null where nothing was measured.
+ordered_json median_cycles(const store::Point& point, Protocol protocol) {
+  std::vector<double> cycles;
+  for (const measure::Sample& sample : point.samples) {
+    if (sample.accepted && sample.protocol == protocol) cycles.push_back(sample.ns_per_call() * sample.clock_ghz);
+  }
+  const Summary summary = measure::summarize(std::move(cycles));
+  return time_json(summary, summary.median);
+}
+
 ordered_json protocol_json(const store::Point& point, Protocol protocol) {
   const Summary summary = summary_of(point, protocol);
   return {{"median_ns", time_json(summary, summary.median)},
           {"q1_ns", time_json(summary, summary.q1)},
           {"q3_ns", time_json(summary, summary.q3)},
+          {"median_cycles", median_cycles(point, protocol)},
           {"accepted", summary.count},
           {"taken", taken(point, protocol)}};
 }
@@ -150,7 +161,7 @@ std::string provenance_lines(const TuneReport& report) {
                                                        [](const measure::Sample& sample) { return sample.accepted; }));
   }
   std::string text = fmt::format(
-      "measured  {} of {} legal tactics in {} rounds, {:.1f} s, stopped by {}; {} of {} samples had the cores; clock "
+      "measured  {} of {} legal tactics in {} rounds, {:.1f} s, stopped by {}; {} of {} samples count; clock "
       "{:.2f} GHz, moved {:.1f}%\n",
       result.points.size(), result.legal, result.rounds, result.elapsed_s, to_string(result.stop), accepted, all,
       result.clock_ghz, 100 * result.clock_drift);
