@@ -6,6 +6,8 @@
 #include <fmt/core.h>
 #include <sys/resource.h>
 
+#include <time.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -38,7 +40,29 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+double cpu_now() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// Work done in a span of time, and whether all threads ran throughout: a neighbour that takes a core shows as CPU time
+// missing from the span, and says nothing of the kernel.
+struct Rate {
+  double per_s = 0;
+  bool undisturbed = false;
+};
+
+template <class Work>
+Rate rate_of(int threads, Work work) {
+  const double cpu = cpu_now(), start = now();
+  const double done = work();
+  const double wall = now() - start;
+  return {done / wall, cpu_now() - cpu >= 0.96 * threads * wall};
+}
+
 double median(std::vector<double> values) {
+  if (values.empty()) return 0;
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
   return values[values.size() / 2];
 }
@@ -79,7 +103,8 @@ struct Candidate {
   std::string tactic, isa;
   std::vector<GemmPlan> plans;
   std::size_t next = 0;
-  std::vector<double> rates, limits;  // FLOP/s of it and of its multiply-add loop, sample by sample
+  std::vector<double> rates, limits;  // FLOP/s of it and of its multiply-add loop, undisturbed sample by sample
+  std::size_t taken = 0;
 };
 
 class Bench {
@@ -139,31 +164,28 @@ class Bench {
       if (isa <= cpu_machine().best_isa)
         fmt::print("; {} {:.0f} GFLOP/s", to_string(isa), unit_rate(isa, threads) / 1e9);
     }
-    fmt::print("\n{:<7}{:>5}{:>5} {:<12}{:>9}{:>8}{:>8}{:>8}  {}\n", "format", "m", "", "isa", "GFLOP/s", "%unit",
-               "%read", "us", "tactic");
+    fmt::print("\n{:<7}{:>5}{:>5} {:<12}{:>9}{:>8}{:>8}{:>8}{:>10} {}\n", "format", "m", "", "isa", "GFLOP/s", "%unit",
+               "%read", "us", "samples", "tactic");
   }
 
   static double unit_rate(CpuIsa isa, int threads) {
-    const double start = now();
-    const double flops = multiply_add_flops(isa, threads);
-    return flops / (now() - start);
+    return rate_of(threads, [&] { return multiply_add_flops(isa, threads); }).per_s;
   }
 
-  double sample(Candidate& c, double seconds) {
+  Rate sample(Candidate& c, double seconds, int threads) {
     const GemmProblem& p = c.plans.front().problem();
-    const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-    int runs = 0;
-    const double start = now();
-    double elapsed = 0;
-    do {
-      const GemmPlan& plan = c.plans[c.next++ % c.plans.size()];
-      const auto r = run_gemm(plan, reinterpret_cast<const Bf16*>(a_->span().data()), p.k, out_->span().data(), p.n,
-                              workspace_->span());
-      if (!r.ok()) std::abort();
-      ++runs;
-      elapsed = now() - start;
-    } while (elapsed < seconds);
-    return flops * runs / elapsed;
+    return rate_of(threads, [&] {
+      const double end = now() + seconds;
+      double flops = 0;
+      do {
+        const GemmPlan& plan = c.plans[c.next++ % c.plans.size()];
+        const auto r = run_gemm(plan, reinterpret_cast<const Bf16*>(a_->span().data()), p.k, out_->span().data(), p.n,
+                                workspace_->span());
+        if (!r.ok()) std::abort();
+        flops += 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+      } while (now() < end);
+      return flops;
+    });
   }
 
   void measure(Fp4Format format, std::int64_t m, int threads, bool cold) {
@@ -185,7 +207,7 @@ class Bench {
           options_.isas.empty() ? isa != "scalar" : std::count(options_.isas.begin(), options_.isas.end(), isa) > 0;
       if (!wanted || name.find(options_.only) == std::string::npos || (threads > 1 && knob("threads") == "one"))
         continue;
-      Candidate c{name, isa, {}, 0, {}, {}};
+      Candidate c{name, isa, {}, 0, {}, {}, 0};
       for (const PreparedWeights& w : weights_) {
         c.plans.push_back(must(plan_gemm(w, m, {name, threads, OutputType::kBf16})));
         if (!cold) break;
@@ -215,30 +237,39 @@ class Bench {
     if (mine.empty()) return;
     std::vector<std::pair<double, Candidate*>> first;
     for (Candidate* c : mine) {
-      sample(*c, 0);
-      first.emplace_back(-std::max(sample(*c, 0.002), sample(*c, 0.002)), c);
+      sample(*c, 0, threads);
+      first.emplace_back(-std::max(sample(*c, 0.002, threads).per_s, sample(*c, 0.002, threads).per_s), c);
     }
     std::sort(first.begin(), first.end());
     if (!options_.all && first.size() > 3) first.resize(3);
     const CpuIsa unit = *parse_cpu_isa(isa);
     const double end = now() + options_.seconds * static_cast<double>(first.size());
     do {
-      for (const auto& [rate, c] : first) {
-        const double before = unit_rate(unit, threads);
-        c->rates.push_back(sample(*c, 0.005));
-        c->limits.push_back(std::max(before, unit_rate(unit, threads)));
+      for (const auto& [ignored, c] : first) {
+        // The limit on both sides of the kernel, so that what disturbs it is seen there too.
+        const auto limit = [&] { return rate_of(threads, [&] { return multiply_add_flops(unit, threads); }); };
+        const Rate before = limit(), rate = sample(*c, 0.005, threads), after = limit();
+        ++c->taken;
+        if (!before.undisturbed || !rate.undisturbed || !after.undisturbed) continue;
+        c->rates.push_back(rate.per_s);
+        c->limits.push_back((before.per_s + after.per_s) / 2);
       }
     } while (now() < end);
     std::sort(first.begin(), first.end(),
               [](const auto& x, const auto& y) { return median(x.second->rates) > median(y.second->rates); });
     for (const auto& [ignored, c] : first) {
+      if (c->rates.empty()) {
+        fmt::print("{:<7}{:>5}{:>5} {:<12} all {} samples disturbed by other processes\n", to_string(format), m,
+                   cold ? "cold" : "", isa, c->taken);
+        break;
+      }
       const double rate = median(c->rates);
       const double flops =
           2.0 * static_cast<double>(m) * static_cast<double>(options_.n) * static_cast<double>(options_.k);
       const double read_flops = (cold ? cold_read_ : hot_read_) / static_cast<double>(weights_.front().bytes()) * flops;
-      fmt::print("{:<7}{:>5}{:>5} {:<12}{:>9.1f}{:>7.1f}%{:>7.1f}%{:>8.0f}  {}\n", to_string(format), m,
+      fmt::print("{:<7}{:>5}{:>5} {:<12}{:>9.1f}{:>7.1f}%{:>7.1f}%{:>8.0f}{:>5}/{:<4} {}\n", to_string(format), m,
                  cold ? "cold" : "", isa, rate / 1e9, 100 * rate / median(c->limits), 100 * rate / read_flops,
-                 flops / rate * 1e6, c->tactic);
+                 flops / rate * 1e6, c->rates.size(), c->taken, c->tactic);
       if (!options_.all) break;
     }
     std::fflush(stdout);
