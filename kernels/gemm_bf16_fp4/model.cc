@@ -16,7 +16,7 @@ namespace pinch {
 namespace {
 
 constexpr std::string_view kTime = "time", kWork = "work";
-constexpr std::array<std::string_view, 2> kModels{kWork, kTime};
+constexpr std::array<std::string_view, 2> kModels{kTime, kWork};
 
 using detail::ceil_div;
 using detail::round_up;
@@ -177,12 +177,24 @@ CpuTimeModel::CpuTimeModel(std::vector<double> values) : values_(std::move(value
   for (const CpuTacticGroup& group : cpu_tactic_groups()) {
     const CpuKernel& kernel = cpu_kernels()[group.kernel];
     const bool panel = kernel.path == GemmPath::kPanel;
-    bounds_.push_back({.dot_ns = values_[kSharedCount + group.kernel] / (kernel.tile_m * kernel.tile_n),
+    const double column_ns = values_[kSharedCount + group.kernel];
+    const double bytes = static_cast<double>(detail::element_bytes(detail::activations_of(kernel.isa))) * kernel.tile_n;
+    int least_k_block = cpu_tactics()[group.first].k_block;
+    for (std::size_t t = group.first; t < group.last; ++t)
+      least_k_block = std::min(least_k_block, cpu_tactics()[t].k_block);
+    bounds_.push_back({.column_ns = column_ns,
+                       .large_column_ns = overlapped(column_ns, bytes / values_[kPanelRead]),
                        .decode_ns = panel ? values_[kDecode + static_cast<std::size_t>(kernel.isa)] : 0,
+                       .panel_column_bytes = panel ? bytes : 0,
+                       .least_k_block = least_k_block,
                        .height = place(heights_, kernel.tile_m),
                        .width = place(widths_, kernel.tile_n),
                        .one_worker = group.workers == Workers::kOne});
   }
+}
+
+double CpuTimeModel::overlapped(double a, double b) const {
+  return std::max(a, b) + values_[kOverlap] * std::min(a, b);
 }
 
 Result<CpuTimeModel> CpuTimeModel::from(const MachineModel& machine) {
@@ -220,7 +232,6 @@ Estimate CpuTimeModel::estimate(std::size_t tactic, const GemmProblem& problem, 
   const CpuTactic& t = cpu_tactics()[tactic];
   const auto at = [&](std::size_t constant) { return values_[constant]; };
   const double column_ns = values_[kSharedCount + kernel_of_tactic()[tactic]];
-  const auto overlapped = [&](double a, double b) { return std::max(a, b) + at(kOverlap) * std::min(a, b); };
 
   const detail::RunGrid grid = detail::plan_grid(t, problem, threads);
   const int workers = grid.workers_n * grid.workers_m;
@@ -270,24 +281,36 @@ std::optional<RankedTactic> CpuTimeModel::cheapest(const GemmProblem& problem, c
   const auto groups = cpu_tactic_groups();
   PINCH_ASSERT(groups.size() <= kMaxGroups && heights_.size() <= kMaxSizes && widths_.size() <= kMaxSizes,
                "raise the limit");
-  // No tactic of a group takes less: dots, decoding, packing and storing, spread evenly over the workers.
-  std::array<double, kMaxSizes> rows, channels;
-  for (std::size_t i = 0; i < heights_.size(); ++i) {
-    rows[i] = static_cast<double>(ceil_div(problem.m, heights_[i]) * heights_[i]);
-  }
-  for (std::size_t i = 0; i < widths_.size(); ++i) {
-    channels[i] = static_cast<double>(ceil_div(problem.n, widths_[i]) * widths_[i]);
-  }
-  const auto columns = static_cast<double>(problem.k);
-  // A little less, so that rounding cannot lift a bound over the estimate.
-  const double share_of_one = 1 - 1e-9, share_of_all = share_of_one / resources.threads;
+  // No tactic of a group takes less than its bound: estimate() with the work spread evenly over all threads, which
+  // every grid of workers exceeds or equals, and without the terms that can only add (sums, activations beyond L2).
+  std::array<double, kMaxSizes> tiles_m, tiles_n;
+  for (std::size_t i = 0; i < heights_.size(); ++i) tiles_m[i] = static_cast<double>(ceil_div(problem.m, heights_[i]));
+  for (std::size_t i = 0; i < widths_.size(); ++i) tiles_n[i] = static_cast<double>(ceil_div(problem.n, widths_[i]));
+  const std::int64_t padded_k = round_up(problem.k, detail::chunk_columns(problem.format));
+  const auto columns = static_cast<double>(padded_k);
+  const double weight_bytes = problem.format == Fp4Format::kNvfp4 ? 4.5 / 8 : 4.25 / 8;
+  const bool many = resources.threads > 1;
+  const double read_one = weight_bytes / values_[kWeightsOne];
+  const double read_all = many ? std::max(read_one, weight_bytes * 2 / values_[kWeightsAll]) : read_one;
   std::array<double, kMaxGroups> bounds;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const Bound& bound = bounds_[g];
-    const double r = rows[bound.height], c = channels[bound.width];
-    const double work =
-        columns * (r * c * bound.dot_ns + c * bound.decode_ns + r * values_[kPack]) + r * c * values_[kStore];
-    bounds[g] = work * (bound.one_worker ? share_of_one : share_of_all);
+    const double tall = tiles_m[bound.height], wide = tiles_n[bound.width];
+    const double rows = tall * heights_[bound.height], channels = wide * widths_[bound.width];
+    const double read_ns = bound.one_worker ? read_one : read_all;  // one weight
+    double work = rows * columns * values_[kPack] + rows * channels * values_[kStore];
+    if (bound.panel_column_bytes > 0) {
+      const auto least_columns = static_cast<double>(std::min<std::int64_t>(bound.least_k_block, padded_k));
+      const bool large = least_columns * bound.panel_column_bytes > values_[kL1Bytes];
+      work += channels * columns * overlapped(bound.decode_ns, read_ns) +
+              tall * wide * columns * (large ? bound.large_column_ns : bound.column_ns);
+    } else {
+      const double call_ns = columns * bound.column_ns + values_[kCall];
+      work += wide * ((tall - 1) * call_ns + overlapped(call_ns, columns * widths_[bound.width] * read_ns));
+    }
+    const bool spread = many && !bound.one_worker;
+    // A little less, so that rounding cannot lift it over the estimate.
+    bounds[g] = (1 - 1e-9) * (spread ? work / resources.threads + values_[kFork] : work);
   }
   std::optional<RankedTactic> best;
   for (;;) {

@@ -62,12 +62,17 @@ class CpuTimeModel {
   [[nodiscard]] std::optional<RankedTactic> cheapest(const GemmProblem& problem, const Resources& resources) const;
 
  private:
-  // What bounds a group from below, kept beside its tiles' places among the distinct heights and widths.
+  // What a group's lower bound is made of.
   struct Bound {
-    double dot_ns, decode_ns;  // one multiply-add, one weight
-    std::uint8_t height, width;
+    double column_ns;           // one column of one tile
+    double large_column_ns;     // the same where no panel of the group fits L1
+    double decode_ns;           // one weight into a panel; 0 on the streaming path
+    double panel_column_bytes;  // of the narrowest panel; 0 on the streaming path
+    int least_k_block;
+    std::uint8_t height, width;  // places of tile_m and tile_n in heights_ and widths_
     bool one_worker;
   };
+  [[nodiscard]] double overlapped(double a, double b) const;
 
   std::vector<double> values_;
   std::vector<Bound> bounds_;          // one a group

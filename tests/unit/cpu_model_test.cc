@@ -84,7 +84,7 @@ TEST(CpuTimeModel, PredictsNanosecondsThatGrowWithEachSize) {
 // 16 channels are one tile: a second thread has nothing to do. One more block and both work.
 TEST(CpuTimeModel, CountsTheTailOfTheLastWave) {
   const std::string name = "stream.scalar.1x16.along_m.all";
-  const auto two_threads = [&](std::int64_t n) { return predicted_ns(name, {.m = 1, .n = n, .k = 65536}, 2); };
+  const auto two_threads = [&](std::int64_t n) { return predicted_ns(name, {.m = 1, .n = n, .k = 1 << 22}, 2); };
   EXPECT_GT(two_threads(48), 1.8 * two_threads(32));  // 3 blocks on 2 threads take 2 rounds
   EXPECT_LT(two_threads(64), 1.1 * two_threads(48));  // and the fourth is free
   const Estimate estimate = machine_time_model().estimate(index_of(name), {.m = 1, .n = 48, .k = 64}, 2);

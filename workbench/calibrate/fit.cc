@@ -9,7 +9,7 @@
 namespace pinch::calibrate {
 namespace {
 
-// Where a fit starts, by unit and name: any value within a factor of 100 leads to the same end.
+// Where a fit starts, by name and unit.
 double start_of(const CpuConstant& constant, const KnownConstants& known) {
   if (constant.name == "l1d") return known.l1d_bytes;
   if (constant.name == "l2") return known.l2_bytes;
@@ -17,9 +17,17 @@ double start_of(const CpuConstant& constant, const KnownConstants& known) {
   if (constant.name == "gemm.call") return 50;
   if (constant.unit == "GB/s") return 20;
   if (constant.unit == "ratio") return 0.2;
-  if (constant.unit == "ns/column") return 5;
   return 0.1;
 }
+
+// 100 multiply-adds a nanosecond.
+double start_of(const CpuKernel& kernel) {
+  return kernel.tile_m * kernel.tile_n / 100.0;
+}
+
+// Weight of a constant's distance from its start: next to nothing beside the rows, but enough that one which the rows
+// say nothing about stays where it is sensible.
+constexpr double kPull = 0.02;
 
 bool is_known(const CpuConstant& constant) {
   return constant.unit == "bytes";
@@ -29,8 +37,10 @@ class Fit {
  public:
   Fit(const FitData& data, const KnownConstants& known, const std::vector<bool>& use) : data_(data) {
     const auto constants = cpu_constants();
-    for (const CpuConstant& constant : constants) values_.push_back(start_of(constant, known));
     const std::size_t first_kernel = constants.size() - cpu_kernels().size();
+    for (std::size_t c = 0; c < first_kernel; ++c) values_.push_back(start_of(constants[c], known));
+    for (const CpuKernel& kernel : cpu_kernels()) values_.push_back(start_of(kernel));
+    starts_ = values_;
     concerns_.resize(constants.size());
     for (std::size_t row = 0; row < data.rows.size(); ++row) {
       if (!use[data.rows[row].problem]) continue;
@@ -75,7 +85,7 @@ class Fit {
 
   double loss(std::size_t constant) const {
     const CpuTimeModel model(values_);
-    double sum = 0;
+    double sum = kPull * std::abs(std::log(values_[constant] / starts_[constant]));
     for (const std::size_t index : concerns_[constant]) {
       const TimedRow& row = data_.rows[index];
       const TimedProblem& p = data_.problems[row.problem];
@@ -87,7 +97,7 @@ class Fit {
   }
 
   const FitData& data_;
-  std::vector<double> values_;
+  std::vector<double> values_, starts_;
   std::vector<std::vector<std::size_t>> concerns_;  // [constant] rows whose prediction it changes
 };
 
