@@ -192,7 +192,7 @@ TEST(TacticRung, AnInterruptBeforeTheFirstCheckIsAnEmptyResult) {
   EXPECT_TRUE(result->points.empty());
 }
 
-TEST(TacticRung, ABusyMachineGivesTheVerdictUnstable) {
+TEST(TacticRung, ABusyMachineDecidesNothingAndTheDefaultStands) {
   SimulatedSubject subject({1e6, 1e6}, ascending(2), 9);
   subject.machine.stall_chance = 1;
   RungOptions options;
@@ -201,7 +201,29 @@ TEST(TacticRung, ABusyMachineGivesTheVerdictUnstable) {
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->points[0].verdict, Verdict::kUnstable);
   EXPECT_THAT(result->points[0].why, testing::HasSubstr("0 of "));
-  EXPECT_EQ(result->conclusion.best, "");
+  EXPECT_FALSE(result->conclusion.decided);
+  EXPECT_EQ(result->conclusion.best, "tactic0");
+  EXPECT_EQ(result->conclusion.fastest, "");
+  EXPECT_EQ(result->conclusion.regret, 0);
+}
+
+// Another process takes one of two cores: the default's two threads share what is left, a slower tactic's one thread
+// does not notice.
+TEST(TacticRung, ATacticOfFewerThreadsDoesNotWinByABusyMachine) {
+  store::Point standard;
+  standard.tactic = "two_threads";
+  standard.threads = 2;
+  standard.verdict = Verdict::kUnstable;
+  store::Point single;
+  single.tactic = "one_thread";
+  single.rank = 1;
+  for (int round = 0; round < 6; ++round) {
+    standard.samples.push_back({round, Protocol::kCold, 1, 1e6, 1e6, 3.0, false});
+    single.samples.push_back({round, Protocol::kCold, 1, 1.5e6, 1.5e6, 3.0, true});
+  }
+  const Conclusion conclusion = conclude(std::vector{standard, single}, measure::Policy{});
+  EXPECT_EQ(conclusion.best, "two_threads");
+  EXPECT_FALSE(conclusion.decided);
 }
 
 TEST(StoreJournal, AStoreThatFailsIsToldOnceAndTheTuneGoesOn) {

@@ -171,6 +171,9 @@ Result<BenchReport> bench_gemm(Fp4Matrix weights, const BenchRequest& request, c
     if (measured.tracks[i].failed) {
       row.verdict = Verdict::kLaunchFailed;
       row.why = measured.tracks[i].failed->message();
+    } else if (accepted_ns(row.samples, request.policy.protocols.front()).empty()) {
+      row.verdict = Verdict::kUnstable;
+      row.why = "no sample had the cores to itself; free the machine and try again";
     }
   }
   report.stop = measured.stop;

@@ -160,7 +160,8 @@ class GemmTune {
     hooks.progress = [&](const Progress& progress) { hooks_.progress(problem, progress); };
     PINCH_ASSIGN(result, run_tactic_rung(*subject, clock, meter, request_.rung, journal, hooks));
     report.result = std::move(result);
-    if (report.result.stop != measure::StopReason::kInterrupted) journal.finish(details_of(report).dump());
+    const bool complete = report.result.stop != measure::StopReason::kInterrupted;
+    if (complete && report.result.conclusion.decided) journal.finish(details_of(report).dump());
     return report;
   }
 

@@ -56,6 +56,11 @@ Conclusion conclude(std::span<const store::Point> points, const measure::Policy&
     result.default_tactic = standard->tactic;
     result.aa_spread = measure::spread(times_of(*standard), accepted_ns(standard->twin, protocol));
   }
+  if (standard != nullptr && standard->verdict == Verdict::kUnstable) {
+    result.best = standard->tactic;
+    result.decided = false;
+    return result;
+  }
   if (fastest == nullptr) return result;
 
   result.fastest = fastest->tactic;

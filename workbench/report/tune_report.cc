@@ -138,6 +138,9 @@ std::string heading(const TuneReport& report, std::size_t width) {
 std::string conclusion_lines(const TuneReport& report) {
   const ladder::Conclusion& conclusion = report.result.conclusion;
   std::string text;
+  if (!conclusion.decided) {
+    return fmt::format("undecided: the machine was busy, so the default stands; free it and tune again\n");
+  }
   if (conclusion.best.empty()) return "nothing was timed, so there is no pick\n";
   text += fmt::format("best      {}{}\n", conclusion.best,
                       conclusion.best == conclusion.default_tactic ? "  (the default)" : "");
@@ -208,6 +211,7 @@ ordered_json to_json(const TuneReport& report) {
           {"regret", conclusion.regret > 0 ? ordered_json(conclusion.regret) : ordered_json(nullptr)},
           {"picks", picks},
           {"cached", report.cached},
+          {"decided", conclusion.decided},
           {"fastest", name_json(conclusion.fastest)},
           {"regret_interval", {conclusion.regret_interval.low, conclusion.regret_interval.high}},
           {"aa_spread", conclusion.aa_spread},
