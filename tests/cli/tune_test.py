@@ -15,7 +15,7 @@ from harness import safetensors
 
 SIGNALLED = 130
 # Small enough to be tuned in a second; a cold set of 8 MiB is cold enough to test the program with.
-PROBLEM = ("--n", 256, "--k", 256, "--cold-set", 8, "--budget", 1)
+PROBLEM = ("--n", 256, "--k", 256, "--cold-set", 8, "--budget", 1, "--threads", 1)
 
 
 class TuneTest(CliTest):
@@ -28,6 +28,14 @@ class TuneTest(CliTest):
 
     def tune(self, *more, **options):
         return self.json_of(*self.arguments(*more), **options)
+
+    def decided(self, *more):
+        """A tune that the machine left in peace: an undecided one is no cache hit later."""
+        for _ in range(5):
+            document = self.tune(*more)
+            if document["decided"]:
+                return document
+        self.skipTest("the machine is too busy to decide anything")
 
     def rows(self, query):
         with sqlite3.connect(self.database) as connection:
@@ -58,7 +66,7 @@ class Contract(TuneTest):
     def test_regret_is_the_default_over_the_fastest(self):
         document = self.tune("--m", 1, *PROBLEM)
         medians = {pick["tactic"]: pick["median_ns"] for pick in document["picks"] if pick["verdict"] == "ok"}
-        if document["default"] in medians:
+        if document["decided"] and document["default"] in medians:
             self.assertAlmostEqual(document["regret"], medians[document["default"]] / min(medians.values()), places=9)
             self.assertGreaterEqual(document["regret"], 1)
 
@@ -81,7 +89,7 @@ class Contract(TuneTest):
     def test_writes_json_to_a_file_and_the_table_to_stdout(self):
         run = self.succeeds(*self.arguments("--m", 1, *PROBLEM, "--json", "result.json"))
         document = json.loads((self.folder / "result.json").read_text())
-        for words in (document["best"], "default", "regret", "limits", "machine", "weights   generated"):
+        for words in (document["best"], "default", "measured", "limits", "machine", "weights   generated"):
             self.assertIn(words, run.stdout)
 
     def test_tunes_a_tensor_of_a_file(self):
@@ -97,7 +105,7 @@ class Contract(TuneTest):
 
 class Cache(TuneTest):
     def test_a_second_run_is_a_hit_and_says_so(self):
-        first = self.tune("--m", 1, *PROBLEM)
+        first = self.decided("--m", 1, *PROBLEM)
         second = self.tune("--m", 1, *PROBLEM)
         self.assertIs(second["cached"], True)
         for key in ("problem", "default", "best", "regret", "picks", "rounds"):
@@ -105,14 +113,14 @@ class Cache(TuneTest):
         self.assertIn("cached", self.succeeds(*self.arguments("--m", 1, *PROBLEM)).stdout)
 
     def test_another_problem_policy_or_instruction_set_is_a_miss(self):
-        self.tune("--m", 1, *PROBLEM)
+        self.decided("--m", 1, *PROBLEM)
         for more in (("--m", 2), ("--m", 1, "--format", "mxfp4"), ("--m", 1, "--rank-by", "warm"),
                      ("--m", 1, "--all"), ("--m", 1, "--isa", "scalar"), ("--m", 1, "--output", "f32"),
                      ("--m", 1, "--force")):
             self.assertIs(self.tune(*more, *PROBLEM)["cached"], False, more)
 
     def test_a_changed_program_is_a_miss(self):
-        self.tune("--m", 1, *PROBLEM)
+        self.decided("--m", 1, *PROBLEM)
         changed = self.folder / "pinch"
         shutil.copy(self.program, changed)
         with changed.open("ab") as file:
@@ -137,7 +145,7 @@ class StoreTrouble(TuneTest):
         self.assertEqual(run.code, OK, run)
         self.assertIn("warning", run.stderr, run)
         self.assertIn("not stored", run.stderr, run)
-        self.assertIn("best", run.stdout, run)
+        self.assertIn("default", run.stdout, run)
         self.assertEqual(run.stderr.count("warning"), 1, run)
 
     def test_a_database_that_cannot_be_made(self):
@@ -223,7 +231,7 @@ class Interrupts(TuneTest):
             problem = f"gemm m{document['problem']['m']} n256 k256 nvfp4 bf16"
             (points,), = self.rows(f"SELECT count(*) FROM point, run WHERE point.run = run.id AND problem = '{problem}'")
             (samples,), = self.rows("SELECT count(*) FROM sample, run WHERE sample.run = run.id AND twin = 0 AND "
-                                    f"problem = '{problem}' AND finished_at IS NOT NULL")
+                                    f"problem = '{problem}'")
             self.assertEqual(points, len(document["picks"]))
             self.assertEqual(samples, sum(pick[protocol]["taken"] for pick in document["picks"]
                                           for protocol in ("cold", "warm")))
@@ -279,8 +287,8 @@ class BadInput(TuneTest):
 
     def test_options_with_impossible_values(self):
         self.refuses_tune("--m", 1, *PROBLEM, "--isa", "avx3", says=["avx3", "avx2"])
-        self.refuses_tune("--m", 1, *PROBLEM, "--threads", 4096, says=["4096", "cores"])
-        self.refuses_tune("--m", 1, *PROBLEM, "--threads", -1, says=["-1"])
+        self.refuses_tune("--m", 1, "--n", 64, "--k", 64, "--threads", 4096, says=["4096", "cores"])
+        self.refuses_tune("--m", 1, "--n", 64, "--k", 64, "--threads", -1, says=["-1"])
         self.refuses_tune("--m", 1, "--n", 64, "--k", 64, "--budget", 0, says="--budget")
         self.refuses_tune("--m", 1, "--n", 64, "--k", 64, "--budget", "nan", says="--budget")
         self.refuses_tune("--m", 1, "--n", 64, "--k", 64, "--cold-set", 0, says="--cold-set")
@@ -294,4 +302,4 @@ class BadInput(TuneTest):
         run = self.run_pinch(*self.arguments("--m", 1, *PROBLEM, "--json", "/proc/pinch.json"))
         self.assertEqual(run.code, ENVIRONMENT, run)
         self.assertIn("cannot write JSON", run.stderr)
-        self.assertIn("best", run.stdout)
+        self.assertIn("default", run.stdout)
