@@ -36,8 +36,7 @@ int main(int argc, char** argv) {
   const int repeats = argc > 2 ? std::atoi(argv[2]) : 200;
   InputOptions input;
   input.disassembler = "none";  // nvdisasm's own time is not ours
-  AnalysisOptions options;
-  options.warps = 4;
+  const AnalysisOptions options;
   const auto once = [&]() -> std::size_t {
     const auto program = read_program(argv[1], input);
     if (!program.ok()) {

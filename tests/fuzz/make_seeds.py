@@ -63,9 +63,23 @@ NPY = {
     "long_header": b"\x93NUMPY\x02\x00\xff\xff\xff\xff",
 }
 
+SASS_DATA = pathlib.Path(__file__).parent.parent / "data" / "sass"
+
+
+def fatbin(kind, payload):
+    return (struct.pack("<IHHQ", 0xba55ed50, 1, 16, 64 + len(payload)) +
+            struct.pack("<HHIQIIHHIIIQQQ", kind, 0x101, 64, len(payload), 0, 0, 0, 9, 90, 0, 0, 0x11, 0, 0) + payload)
+
+
+def sass():
+    cubin, text, ptx = ((SASS_DATA / name).read_bytes() for name in ("tiny.sm_90a.cubin", "tiny.nvdisasm.txt", "tiny.ptx"))
+    return {"cubin": cubin, "text": text, "ptx": ptx, "fatbin_cubin": fatbin(2, cubin), "fatbin_ptx": fatbin(1, ptx),
+            "cubin_cut": cubin[:2000], "text_cut": text[:1500], "text_crlf": text.replace(b"\n", b"\r\n"),
+            "fatbin_compressed": fatbin(1, ptx).replace(struct.pack("<Q", 0x11), struct.pack("<Q", 0x8011), 1)}
+
 
 def main(folder):
-    for target, seeds in (("safetensors", SAFETENSORS), ("npy", NPY), ("planted", SAFETENSORS)):
+    for target, seeds in (("safetensors", SAFETENSORS), ("npy", NPY), ("planted", SAFETENSORS), ("sass", sass())):
         place = pathlib.Path(folder) / target
         place.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():

@@ -35,15 +35,17 @@ LoopReport report_loop(const Kernel& kernel, const Flow& flow, const Loop& loop,
   report.spins = loop.spins;
   report.role = loop.role;
   const LoopCode code = loop_code(kernel, loop.path, machine);
+  std::map<std::string_view, int> mix;
   for (std::size_t i = 0; i < code.costs.size(); ++i) {
     const Instruction& instruction = *code.instructions[i];
     for (std::size_t p = 0; p < report.pipes.size(); ++p) report.pipes[p] += code.costs[i].uses[p];
     report.unlisted += !code.costs[i].listed;
     report.uncalibrated += !code.costs[i].measured;
     count_bytes(instruction, report);
-    ++report.mix[instruction.known() ? std::string(instruction.base()) : "?"];
+    ++mix[instruction.known() ? instruction.base() : "?"];
     if (instruction.has_word) ++report.stalls[instruction.control.stall];
   }
+  for (const auto& [name, count] : mix) report.mix[std::string(name)] = count;
   const auto largest = std::max_element(report.pipes.begin(), report.pipes.end());
   report.bound_cycles = *largest;
   report.bound_by = static_cast<Pipe>(largest - report.pipes.begin());

@@ -237,7 +237,8 @@ Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name) {
                                  section.data.size(), kInstructionBytes));
     }
     Kernel kernel;
-    kernel.name = section.name.substr(kPrefix.size());
+    kernel.name =
+        section.name.substr(kPrefix.size());  // made printable below, once it has found what is named after it
     kernel.arch = arch;
     kernel.instructions = read_words(section.data);
     const auto count = registers.find(kernel.name);
@@ -253,6 +254,7 @@ Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name) {
     const auto entry = symbols.is_entry.find(kernel.name);
     kernel.is_entry = entry == symbols.is_entry.end() || entry->second;
     read_own_attributes(file, kernel);
+    kernel.name = printable(kernel.name);
     kernels.push_back(std::move(kernel));
   }
   return kernels;

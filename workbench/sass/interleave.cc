@@ -53,8 +53,7 @@ Interleaving interleaving(const LoopCode& code, const UnitPair& pair) {
 LoadDistance load_distance(const LoopCode& code) {
   LoadDistance found;
   const std::size_t n = code.instructions.size();
-  std::vector<Access> accesses(n);
-  for (std::size_t i = 0; i < n; ++i) accesses[i] = registers_of(*code.instructions[i]);
+  const std::vector<Access>& accesses = code.accesses;
   constexpr std::size_t kFarthest = 4096;  // a use farther away hides any latency
   double sum = 0;
   for (std::size_t i = 0; i < n; ++i) {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 
@@ -99,13 +100,13 @@ class LoopLints {
   }
 
   void mask_after_pack() {
-    std::map<int, bool> packed;  // register: holds an 8-bit pack whose upper half is zero
+    std::array<bool, 256> packed{};  // register: holds an 8-bit pack whose upper half is zero
     int masks = 0;
     double saved = 0;
     const Instruction* first = nullptr;
     for (std::size_t at = 0; at < code_.instructions.size(); ++at) {
       const Instruction& i = *code_.instructions[at];
-      const Access access = registers_of(i);
+      const Access& access = code_.accesses[at];
       const bool masks_byte = i.is("LOP3") && (i.operands.find(", 0xff,") != std::string_view::npos ||
                                                i.operands.find(", 0xffff,") != std::string_view::npos);
       if (masks_byte) {

@@ -12,6 +12,14 @@ bool Instruction::has_modifier(std::string_view modifier) const {
   return false;
 }
 
+std::string printable(std::string_view text) {
+  std::string clean(text);
+  for (char& c : clean) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return clean;
+}
+
 int Kernel::unknown_instructions() const {
   return static_cast<int>(
       std::count_if(instructions.begin(), instructions.end(), [](const Instruction& i) { return !i.known(); }));

@@ -55,6 +55,9 @@ struct Kernel {
   [[nodiscard]] bool has_words() const;
 };
 
+/// `text` with every byte that is not printable ASCII as '?': names of damaged files must not break a terminal or JSON.
+[[nodiscard]] std::string printable(std::string_view text);
+
 struct PtxText {
   std::string arch;  ///< the .target
   std::shared_ptr<const std::string> text;

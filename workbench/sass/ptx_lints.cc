@@ -71,7 +71,7 @@ class PtxLints {
   }
 
   void add(const char* id, std::uint32_t line, std::string message, double saves) {
-    found_.push_back({id, 0, line, std::move(message), saves});
+    found_.push_back({id, 0, line, printable(message), saves});
   }
 
   // Generic stores to shared memory, then an async-proxy read of it, and no fence between.

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-
-#include "workbench/sass/operands.h"
+#include <unordered_map>
 
 namespace pinch::sass {
 namespace {
@@ -151,8 +150,8 @@ class Scheduler {
 
 // Enough iterations that the pattern repeats, few enough that long loops stay cheap.
 int iterations_for(std::size_t length) {
-  constexpr std::size_t kInstructions = 256;
-  return static_cast<int>(std::clamp<std::size_t>(kInstructions / std::max<std::size_t>(length, 1), 2, 8));
+  constexpr std::size_t kInstructions = 128;
+  return static_cast<int>(std::clamp<std::size_t>(kInstructions / std::max<std::size_t>(length, 1), 2, 4));
 }
 
 int slot_of(const RegisterRange& range, int i) {
@@ -167,9 +166,15 @@ LoopCode loop_code(const Kernel& kernel, std::span<const int> path, const Machin
   LoopCode code;
   code.instructions.reserve(path.size());
   code.costs.reserve(path.size());
+  code.accesses.reserve(path.size());
+  std::unordered_map<std::string_view, Cost> known;  // a loop repeats its mnemonics
   for (const int i : path) {
     code.instructions.push_back(&kernel.instructions[static_cast<std::size_t>(i)]);
-    code.costs.push_back(machine.cost(*code.instructions.back()));
+    const Instruction& instruction = *code.instructions.back();
+    const auto [slot, is_new] = known.try_emplace(instruction.mnemonic);
+    if (is_new) slot->second = machine.cost(instruction);
+    code.costs.push_back(slot->second);
+    code.accesses.push_back(registers_of(instruction));
   }
   return code;
 }
@@ -187,9 +192,7 @@ double dependency_cycles(const LoopCode& code) {
   const bool known = std::any_of(code.instructions.begin(), code.instructions.end(),
                                  [](const Instruction* i) { return !i->operands.empty(); });
   if (!known) return 0;
-  std::vector<Access> accesses;
-  accesses.reserve(code.instructions.size());
-  for (const Instruction* instruction : code.instructions) accesses.push_back(registers_of(*instruction));
+  const std::vector<Access>& accesses = code.accesses;
   // Every instruction as soon as its operands are there: what remains is the growth an iteration of the longest chain.
   std::array<double, 528> ready{};
   constexpr int kIterations = 6, kSettled = 2;

@@ -5,16 +5,18 @@
 #include <vector>
 
 #include "workbench/sass/machine.h"
+#include "workbench/sass/operands.h"
 #include "workbench/sass/program.h"
 
 namespace pinch::sass {
 
 enum class Policy { kGreedy, kFair };  ///< stay on the warp while it can issue, or take the one that issued longest ago
 
-/// Costs of the instructions of one loop iteration, looked up once.
+/// Costs and registers of the instructions of one loop iteration, looked up once.
 struct LoopCode {
   std::vector<const Instruction*> instructions;
   std::vector<Cost> costs;
+  std::vector<Access> accesses;  ///< empty lists where operands are not known
 };
 [[nodiscard]] LoopCode loop_code(const Kernel& kernel, std::span<const int> path, const Machine& machine);
 

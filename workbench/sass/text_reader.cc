@@ -115,7 +115,7 @@ class Reader {
   Result<void> begin_kernel(std::string_view name) {
     PINCH_TRY(end_kernel());
     program_.kernels.emplace_back();
-    kernel().name = std::string(name);
+    kernel().name = printable(name);
     kernel().arch = arch_;
     labels_.clear();
     open_ = true;
@@ -126,7 +126,7 @@ class Reader {
 
   Result<void> arch(std::string_view s) {
     const std::string_view word = s.substr(0, s.find_first_of(" \t,"));
-    if (word.substr(0, 3) == "sm_") arch_ = std::string(word);
+    if (word.substr(0, 3) == "sm_") arch_ = printable(word);
     return {};
   }
 
@@ -143,7 +143,7 @@ class Reader {
     while (index < files.size() && files[index] != file) ++index;
     if (index == files.size()) {
       if (index >= 0xffff) return;
-      files.emplace_back(file);
+      files.push_back(printable(file));
     }
     file_ = static_cast<std::uint16_t>(index);
     source_line_ = number;
@@ -160,6 +160,9 @@ class Reader {
     }
     const auto semicolon = s.find(';');
     if (semicolon == std::string_view::npos) return fail("an instruction without ';'; the text is cut");
+    if (!std::all_of(s.begin(), s.end(), [](char c) { return c == '\t' || (c >= ' ' && c <= '~'); })) {
+      return fail("an instruction with bytes that are no text");
+    }
     Instruction made;
     made.offset = offset;
     made.line = source_line_;

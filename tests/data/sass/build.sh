@@ -12,3 +12,6 @@ done
 nvdisasm -c -hex -gi kernels.sm_90a.cubin | sed 's/\r$//' >kernels.sm_90a.nvdisasm.txt
 nvdisasm -c kernels.sm_100a.cubin >kernels.sm_100a.nohex.txt
 cuobjdump --dump-sass kernels.sm_80.cubin >kernels.sm_80.cuobjdump.txt
+# The seeds of the fuzz target: one small kernel, its text with runs of blanks squeezed.
+ptxas -O3 -arch=sm_90a -o tiny.sm_90a.cubin tiny.ptx
+nvdisasm -c -hex tiny.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >tiny.nvdisasm.txt
