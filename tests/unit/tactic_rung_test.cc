@@ -207,6 +207,18 @@ TEST(TacticRung, ABusyMachineDecidesNothingAndTheDefaultStands) {
   EXPECT_EQ(result->conclusion.regret, 0);
 }
 
+TEST(TacticRung, ADefaultThatWasNotReachedDecidesNothing) {
+  SimulatedSubject subject({1e6, 0.5e6}, ascending(2), 10);
+  RungHooks hooks;
+  int asked = 0;
+  hooks.stop_requested = [&] { return ++asked > 2; };  // both are checked, none is timed
+  const auto result = run(subject, {}, hooks);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->points[0].verdict, Verdict::kTimeout);
+  EXPECT_FALSE(result->conclusion.decided);
+  EXPECT_EQ(result->conclusion.best, "tactic0");
+}
+
 // Another process takes one of two cores: the default's two threads share what is left, a slower tactic's one thread
 // does not notice.
 TEST(TacticRung, ATacticOfFewerThreadsDoesNotWinByABusyMachine) {

@@ -56,7 +56,9 @@ Conclusion conclude(std::span<const store::Point> points, const measure::Policy&
     result.default_tactic = standard->tactic;
     result.aa_spread = measure::spread(times_of(*standard), accepted_ns(standard->twin, protocol));
   }
-  if (standard != nullptr && standard->verdict == Verdict::kUnstable) {
+  const bool untimed =
+      standard != nullptr && (standard->verdict == Verdict::kUnstable || standard->verdict == Verdict::kTimeout);
+  if (untimed) {
     result.best = standard->tactic;
     result.decided = false;
     return result;

@@ -13,7 +13,7 @@ namespace pinch::ladder {
 struct Conclusion {
   std::string default_tactic;  ///< the point of rank 0
   std::string best;            ///< the first by rank among the ties of the fastest; empty where nothing was timed
-  bool decided = true;         ///< false: the default is unstable, so nothing is known to beat it and it stands
+  bool decided = true;         ///< false: the default could not be timed, so nothing is known to beat it and it stands
   std::string fastest;         ///< smallest median
   double regret = 0;           ///< median(default) / median(fastest); 0 where either has none
   measure::Interval

@@ -16,6 +16,9 @@ struct Survivor {
   double call_ns = 0;
 };
 
+/// Checking ends at this share of the budget: on a busy machine the times it foresees for the rounds are too small.
+constexpr double kCheckShare = 0.4;
+
 /// Order in which candidates are tried: by the model's ranking, with a random one of the rest at every `random_every`th
 /// place, so that a budget that ends early still tests the model where it thinks little of a tactic.
 std::vector<std::size_t> trial_order(std::size_t count, const RungOptions& options) {
@@ -73,7 +76,9 @@ class Rung {
   void check_candidates(const std::vector<RankedTactic>& ranked) {
     double needed_s = 0;
     for (const std::size_t rank : trial_order(ranked.size(), options_)) {
-      const bool enough = survivors_.size() >= 2 && elapsed_s() + needed_s >= options_.policy.budget_s;
+      const double budget_s = options_.policy.budget_s;
+      const bool used_up = elapsed_s() >= kCheckShare * budget_s || elapsed_s() + needed_s >= budget_s;
+      const bool enough = survivors_.size() >= 2 && used_up;
       if (stopped() || (enough && !options_.all)) break;
       const Checked checked = check_one(ranked[rank], rank);
       if (checked.verdict != Verdict::kOk) continue;

@@ -139,7 +139,8 @@ std::string conclusion_lines(const TuneReport& report) {
   const ladder::Conclusion& conclusion = report.result.conclusion;
   std::string text;
   if (!conclusion.decided) {
-    return fmt::format("undecided: the machine was busy, so the default stands; free it and tune again\n");
+    return fmt::format(
+        "undecided: the default could not be timed, so it stands; free the machine or give a larger --budget\n");
   }
   if (conclusion.best.empty()) return "nothing was timed, so there is no pick\n";
   text += fmt::format("best      {}{}\n", conclusion.best,
