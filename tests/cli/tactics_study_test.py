@@ -1,6 +1,7 @@
 """pinch tactics study: regret against a truth file, its gates and its refusals."""
 
 import json
+import pathlib
 
 from harness import CliTest, ENVIRONMENT, FAILED
 
@@ -16,6 +17,23 @@ ROWS = """2048,4096,4096,nvfp4,bf16,128x128x256-c1x1-rn,ok,100
 2048,4096,4096,nvfp4,bf16,256x192x256-c2x1-rn,ok,150
 2048,4096,4096,nvfp4,bf16,128x8x256-c1x1-rm,ok,1000
 """
+
+
+RECORDS = pathlib.Path(__file__).resolve().parents[2] / "data" / "cpu"
+
+
+class RecordsTest(CliTest):
+    def test_the_default_of_the_cpu_family_is_close_to_the_best_of_every_record(self):
+        records = sorted(RECORDS.glob("*.csv"))
+        self.assertTrue(records)
+        for record in records:
+            self.succeeds("tactics", "study", "--truth", record, "--model", "time", "--max-geomean", 1.05,
+                          "--max-worst", 1.20)
+
+    def test_the_count_of_work_that_it_replaced_would_fail_there(self):
+        run = self.run_pinch("tactics", "study", "--truth", RECORDS / "emerald-rapids.csv", "--model", "work",
+                             "--max-geomean", 1.05, "--max-worst", 1.20)
+        self.assertEqual(run.code, FAILED, run)
 
 
 class StudyTest(CliTest):

@@ -274,7 +274,7 @@ Result<void> record(const Options& options) {
     if (row.verdict == "ok") {
       const auto& track = measured.tracks[timed++];
       const auto summary = measure::summarize(measure::accepted_ns(track.samples, measure::Protocol::kCold));
-      if (summary.count >= 3) {
+      if (summary.count >= 2) {
         row.median_ns = std::round(summary.median);
       } else {
         row.verdict = "unstable";
