@@ -1,6 +1,7 @@
 // pinch tactics: what the cost models say, without running anything.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -20,8 +21,15 @@ struct Options {
   std::string family, model;
   GemmProblem problem;
   Resources resources;
+  bool sms_given = false;
   JsonOption json;
 };
+
+Resources resources_of(const Options& options, const TacticFamily& family) {
+  Resources resources = options.resources;
+  if (!options.sms_given) resources.sm_count = family.usual_sm_count();
+  return resources;
+}
 
 // Costs that count something stay whole numbers.
 ordered_json cost_json(double cost) {
@@ -45,16 +53,22 @@ ordered_json knob_json(const KnobValue& value) {
   return std::visit([](const auto& held) { return ordered_json(held); }, value);
 }
 
+std::size_t name_width(const TacticFamily& family) {
+  std::size_t width = 32;
+  for (std::size_t index = 0; index < family.size(); ++index) width = std::max(width, family.to_string(index).size());
+  return width;
+}
+
 void print_header(const TacticFamily& family, std::string_view model) {
   if (const auto calibration = family.calibration(model); !calibration.empty()) {
     fmt::print(stderr, "times by model {}: {}\n", model, calibration);
   }
-  fmt::print("{:<32} {:>5} {:>9} {:>7} {:>14}\n", "tactic", "index", "ctas", "waves", "cost");
+  fmt::print("{:<{}} {:>5} {:>9} {:>7} {:>14}\n", "tactic", name_width(family), "index", "ctas", "waves", "cost");
 }
-void print_row(const TacticFamily& family, const RankedTactic& ranked) {
+void print_row(const TacticFamily& family, std::size_t width, const RankedTactic& ranked) {
   const Estimate& e = ranked.estimate;
-  fmt::print("{:<32} {:>5} {:>9} {:>7} {:>14.0f} {}\n", family.to_string(ranked.index), ranked.index, e.ctas, e.waves,
-             e.cost, e.unit);
+  fmt::print("{:<{}} {:>5} {:>9} {:>7} {:>14.0f} {}\n", family.to_string(ranked.index), width, ranked.index, e.ctas,
+             e.waves, e.cost, e.unit);
 }
 
 // A refusal by a named rule is an answer, so it is written as one; the exit code tells it from a pick.
@@ -67,6 +81,7 @@ int refuse(const Options& options, const Error& error) {
 int list(const Options& options) {
   const auto family = find_tactic_family(options.family);
   if (!family) return report(family.error());
+  const std::size_t width = name_width(**family);
   auto rows = ordered_json::array();
   for (std::size_t index = 0; index < (*family)->size(); ++index) {
     const std::string name = (*family)->to_string(index);
@@ -76,7 +91,7 @@ int list(const Options& options) {
       row[std::string(knob)] = knob_json(value);
       text += fmt::format("  {} {}", knob, knob_json(value).dump());
     }
-    if (!options.json.on_stdout()) fmt::print("{:>4}  {:<32}{}\n", index, name, text);
+    if (!options.json.on_stdout()) fmt::print("{:>4}  {:<{}}{}\n", index, name, width, text);
     rows.push_back(std::move(row));
   }
   const auto written = options.json.write(rows);
@@ -88,11 +103,11 @@ int pick(const Options& options) {
   if (!family) return report(family.error());
   const auto model = find_model(**family, options.model);
   if (!model) return report(model.error());
-  const auto best = default_tactic(**family, options.problem, options.resources, *model);
+  const auto best = default_tactic(**family, options.problem, resources_of(options, **family), *model);
   if (!best) return refuse(options, best.error());
   if (!options.json.on_stdout()) {
     print_header(**family, *model);
-    print_row(**family, *best);
+    print_row(**family, name_width(**family), *best);
   }
   const auto written = options.json.write(tactic_json(**family, *best, *model));
   return written ? kOk : report(written.error());
@@ -103,12 +118,13 @@ int rank(const Options& options) {
   if (!family) return report(family.error());
   const auto model = find_model(**family, options.model);
   if (!model) return report(model.error());
-  const auto ranked = rank_tactics(**family, options.problem, options.resources, *model);
+  const auto ranked = rank_tactics(**family, options.problem, resources_of(options, **family), *model);
   if (!ranked) return refuse(options, ranked.error());
   if (!options.json.on_stdout()) print_header(**family, *model);
+  const std::size_t width = name_width(**family);
   auto rows = ordered_json::array();
   for (const RankedTactic& tactic : *ranked) {
-    if (!options.json.on_stdout()) print_row(**family, tactic);
+    if (!options.json.on_stdout()) print_row(**family, width, tactic);
     rows.push_back(tactic_json(**family, tactic, *model));
   }
   const auto written = options.json.write(rows);
@@ -125,13 +141,17 @@ CLI::App* add_action(CLI::App& parent, const std::string& name, const std::strin
   if (needs_problem) {
     options->resources.threads = cpu_machine().cores;
     add_problem_options(*command, options->problem);
-    add_whole_number(*command, "--sms", options->resources.sm_count, "Streaming multiprocessors (GPU families)");
+    add_whole_number(*command, "--sms", options->resources.sm_count,
+                     "Streaming multiprocessors (GPU families); 132 for sm90 where left out");
     add_whole_number(*command, "--threads", options->resources.threads,
                      "Worker threads (CPU families); every CPU where left out");
     command->add_option("--model", options->model, "Cost model; the family's first where it is left out");
   }
   options->json.add_to(*command);
-  command->callback([options, action, &status] { status = action(*options); });
+  command->callback([options, action, command, &status] {
+    options->sms_given = command->get_option_no_throw("--sms") != nullptr && command->count("--sms") > 0;
+    status = action(*options);
+  });
   return command;
 }
 

@@ -9,7 +9,7 @@
 
 namespace pinch {
 
-/// Every family of this build, in the order they are listed to people: "cpu", "sm100". They live as long as the
+/// Every family of this build, in the order they are listed to people: "cpu", "sm90", "sm100". They live as long as the
 /// program.
 std::span<const TacticFamily* const> tactic_families();
 

@@ -66,6 +66,9 @@ class TacticFamily {
   [[nodiscard]] virtual std::optional<std::string> illegal(std::size_t index, const GemmProblem& problem,
                                                            const Resources& resources) const = 0;
 
+  /// Multiprocessors of the device that the family was measured on, for callers that name none; 0 where there is none.
+  [[nodiscard]] virtual int usual_sm_count() const { return 0; }
+
   /// Names of the cost models, the default one first.
   [[nodiscard]] virtual std::span<const std::string_view> models() const = 0;
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/gemm_bf16_fp4/sm90/family.h"
 #include "kernels/gemm_bf16_fp4/tactic.h"
 #include "src/core/nearest.h"
 #include "src/tactics/sm100.h"
@@ -13,7 +14,8 @@
 namespace pinch {
 
 std::span<const TacticFamily* const> tactic_families() {
-  static const std::array<const TacticFamily*, 2> families{&cpu_tactic_family(), &sm100_family()};
+  static const std::array<const TacticFamily*, 3> families{&cpu_tactic_family(), &sm90_tactic_family(),
+                                                           &sm100_family()};
   return families;
 }
 

@@ -145,6 +145,25 @@ class CpuTest(CliTest):
         self.assertIn("40 is not a multiple of the group of 16", document["illegal"])
 
 
+class Sm90Test(CliTest):
+    def test_lists_and_ranks_both_kernels_for_an_h200(self):
+        names = [row["tactic"] for row in self.json_of("tactics", "list", "--family", "sm90")]
+        self.assertEqual({row["kernel"] for row in self.json_of("tactics", "list", "--family", "sm90")},
+                         {"stream", "wgmma"})
+        for form in ["nvfp4", "mxfp4"]:
+            rows = self.json_of("tactics", "rank", "--family", "sm90", *PROBLEM, "--format", form)
+            self.assertTrue({row["tactic"] for row in rows} <= set(names))
+            self.assertEqual(rows, self.json_of("tactics", "rank", "--family", "sm90", *PROBLEM, "--format", form,
+                                                "--sms", 132))
+            self.assertEqual(rows[0], self.json_of("tactics", "default", "--family", "sm90", *PROBLEM, "--format",
+                                                   form))
+
+    def test_names_an_illegal_problem_and_exits_1(self):
+        document = self.json_of("tactics", "default", "--family", "sm90", "--m", 1, "--n", 4100, "--k", 4096,
+                                code=FAILED)
+        self.assertEqual(document, {"illegal": "n 4100 is not a multiple of 8"})
+
+
 class UsageTest(CliTest):
     def test_names_an_unknown_action_and_the_nearest(self):
         self.refuses("tactics", "lst", says=["pinch tactics", "'lst'", "did you mean list"], code=USAGE)

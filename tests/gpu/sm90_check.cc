@@ -1,5 +1,6 @@
 // Checks the sm_90a kernels on a GPU: every tactic of both against an FP64 reference on odd problems.
-// Usage: sm90_check planted | full [CSV] | reduced [CSV]
+// Usage: sm90_check listed | planted | full [CSV] | reduced [CSV]
+//   listed   without a GPU: the kernels compiled are those of the listed tactics, each once for every type
 //   planted  the checker itself, on outputs with a fault each
 //   full     every problem; some launched 60 times, whose results must be equal bit by bit
 //   reduced  a few small problems, for compute-sanitizer
@@ -12,9 +13,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "kernels/gemm_bf16_fp4/sm90/instances.h"
+#include "kernels/gemm_bf16_fp4/sm90/tactics.h"
 #include "tests/gpu/support/candidates.h"
 #include "tests/gpu/support/output_check.h"
 
@@ -186,11 +191,59 @@ class Check {
   int problems_ = 0, checks_ = 0, launches_ = 0, failed_ = 0;
 };
 
+using gemm_bf16_fp4::sm90::StreamKernel, gemm_bf16_fp4::sm90::StreamTactic;
+using gemm_bf16_fp4::sm90::Tactic, gemm_bf16_fp4::sm90::WgmmaKernel, gemm_bf16_fp4::sm90::WgmmaTactic;
+
+// How many kernels are compiled that no tactic uses, compiled twice, or missing: in each weight format and, for wgmma,
+// output type.
+int listing_faults(std::span<const WgmmaKernel> wgmma, std::span<const StreamKernel> stream,
+                   std::span<const Tactic> tactics) {
+  int faults = 0;
+  const auto uses = [](const Tactic& tactic, const auto& kernel) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(kernel)>, WgmmaKernel>) {
+      const auto* t = std::get_if<WgmmaTactic>(&tactic);
+      return t != nullptr && t->tile == kernel.tile;
+    } else {
+      const auto* t = std::get_if<StreamTactic>(&tactic);
+      return t != nullptr && instance_of(*t) == kernel.instance;
+    }
+  };
+  const auto unlisted = [&](const auto& kernel) {
+    return std::none_of(tactics.begin(), tactics.end(), [&](const Tactic& t) { return uses(t, kernel); });
+  };
+  faults += static_cast<int>(std::count_if(wgmma.begin(), wgmma.end(), unlisted));
+  faults += static_cast<int>(std::count_if(stream.begin(), stream.end(), unlisted));
+  for (const Tactic& tactic : tactics) {
+    const auto kernels = [&](const auto& all) {
+      return std::count_if(all.begin(), all.end(), [&](const auto& kernel) { return uses(tactic, kernel); });
+    };
+    faults += kernels(wgmma) + kernels(stream) != (std::holds_alternative<WgmmaTactic>(tactic) ? 4 : 2);
+  }
+  return faults;
+}
+
+int check_listing() {
+  std::vector<Tactic> tactics;
+  for (const Tactic& tactic : gemm_bf16_fp4::sm90::tactics())
+    if (std::strcmp(PINCH_TACTICS, "full") == 0 || in_core(tactic)) tactics.push_back(tactic);
+  const auto wgmma = gemm_bf16_fp4::sm90::wgmma_kernels();
+  const auto stream = gemm_bf16_fp4::sm90::stream_kernels();
+  const int faults = listing_faults(wgmma, stream, tactics);
+  std::printf("%zu tactics, %zu wgmma and %zu streaming kernels (%s), %d faults\n", tactics.size(), wgmma.size(),
+              stream.size(), PINCH_TACTICS, faults);
+  // The check itself: a kernel is missing, then no tactic uses one.
+  const bool sees_missing = listing_faults(wgmma.subspan(1), stream, tactics) > 0;
+  const bool sees_unlisted = listing_faults(wgmma, stream, std::span(tactics).subspan(0, 1)) > 0;
+  if (!sees_missing || !sees_unlisted) std::printf("the check misses a planted fault\n");
+  return faults == 0 && sees_missing && sees_unlisted ? 0 : 1;
+}
+
 int run(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const char* csv_path = argc > 2 ? argv[2] : nullptr;
+  if (mode == "listed") return check_listing();
   if (mode != "planted" && mode != "full" && mode != "reduced") {
-    std::printf("usage: sm90_check planted | full [CSV] | reduced [CSV]\n");
+    std::printf("usage: sm90_check listed | planted | full [CSV] | reduced [CSV]\n");
     return 2;
   }
   skip_without_device();

@@ -146,7 +146,7 @@ TEST(StreamTactics, EveryListedInstanceHasALegalTacticThatParsesBack) {
     EXPECT_EQ(parsed, tactic);
   }
   StreamTactic parsed;
-  EXPECT_FALSE(parse("stream m1 r1", &parsed));
+  EXPECT_FALSE(parse("stream/m1/r1", &parsed));
 }
 
 }  // namespace

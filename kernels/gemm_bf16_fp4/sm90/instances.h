@@ -13,7 +13,7 @@
 namespace pinch::gemm_bf16_fp4::sm90 {
 
 struct StreamArgs;    // stream/traits.cuh
-struct StreamDevice;  // stream/launch.cuh
+struct StreamDevice;  // stream/plan.h
 
 enum class OutputType { kBf16, kF32 };
 

@@ -5,7 +5,7 @@
 
 namespace pinch::gemm_bf16_fp4::sm90 {
 
-struct StreamDevice;  // launch.cuh
+struct StreamDevice;  // plan.h
 
 // Fills in `device` for the current CUDA device. Query once and keep.
 cudaError_t query_stream_device(StreamDevice* device);

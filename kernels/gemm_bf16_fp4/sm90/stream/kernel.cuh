@@ -17,7 +17,7 @@
 #include "kernels/common/cuda/ptx/mma.cuh"
 #include "kernels/common/cuda/ptx/named_barrier.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/stream/schedule.cuh"
-#include "kernels/gemm_bf16_fp4/sm90/stream/smem.cuh"
+#include "kernels/gemm_bf16_fp4/sm90/stream/smem.h"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
 

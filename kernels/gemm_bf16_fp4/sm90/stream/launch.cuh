@@ -5,46 +5,15 @@
 
 namespace pinch::gemm_bf16_fp4::sm90 {
 
-/// What a launch must know about the device; query once (query_stream_device) and keep.
-struct StreamDevice {
-  int sm_count;
-  int smem_per_block_bytes;  // opt-in limit
-  int smem_per_sm_bytes;
-  int clusters[4];  // resident clusters of 1, 2, 4, 8 blocks, one block an SM
-};
-
-/// Why this tactic cannot run this problem, or nullptr.
+/// Why this tactic cannot run this call, or nullptr.
 inline const char* illegal(const StreamTactic& t, const StreamArgs& a, const StreamDevice& d) {
-  if (const char* why = illegal(t)) return why;
-  if (a.m < 1) return "m is less than 1";
-  if (a.m > 8 * t.m_blocks) return "m is larger than 8 * m_blocks";
-  if (a.n < 8 || a.n % 8 != 0) return "n is not a positive multiple of 8";
-  if (a.k < 32 || a.k % 32 != 0) return "k is not a positive multiple of 32";
+  if (const char* why = illegal(t, StreamProblem{a.m, a.n, a.k}, d)) return why;
   if (a.lda < a.k || a.lda % 8 != 0) return "lda is less than k or not a multiple of 8";
   if (a.ldo < a.n) return "ldo is less than n";
   if (reinterpret_cast<std::uintptr_t>(a.a) % 16 != 0) return "a is not 16-byte aligned";
   if (reinterpret_cast<std::uintptr_t>(a.codes) % 16 != 0 || reinterpret_cast<std::uintptr_t>(a.scales) % 16 != 0)
     return "prepared weights are not 16-byte aligned";
-  if (t.split_k > (a.k + kTileCols - 1) / kTileCols) return "split_k is larger than the number of k tiles";
-  if (t.balance == 1 &&
-      d.sm_count * t.blocks_per_sm * (t.warps / t.k_warps) * t.row_tiles * t.m_blocks * 4 > kFlagBytes)
-    return "more teams than flags";
-  const int bytes = stream_smem(t, a.m, a.k).total_bytes;
-  if (bytes > d.smem_per_block_bytes || t.blocks_per_sm * (bytes + 1024) > d.smem_per_sm_bytes) return "shared memory";
   return nullptr;
-}
-
-/// Workspace of a launch. Its first kFlagBytes must be zero before the first launch that uses it; every launch leaves
-/// them so. One workspace serves one stream at a time.
-inline std::size_t stream_workspace_bytes(const StreamTactic& t, int n, const StreamDevice& d) {
-  const auto group_bytes =
-      static_cast<std::size_t>(16 * t.row_tiles) * static_cast<std::size_t>(8 * t.m_blocks) * sizeof(float);
-  if (t.split_k > 1) {
-    const int row_groups = (n + kTileRows - 1) / kTileRows * kTileRows / (16 * t.row_tiles);
-    return kFlagBytes + static_cast<std::size_t>(t.split_k) * static_cast<std::size_t>(row_groups) * group_bytes;
-  }
-  if (t.balance == 0) return 0;
-  return kFlagBytes + static_cast<std::size_t>(d.sm_count * t.blocks_per_sm * (t.warps / t.k_warps)) * group_bytes;
 }
 
 template <Format F, StreamInstance I>

@@ -56,10 +56,10 @@ constexpr const char* illegal(const StreamTactic& t) {
   return nullptr;
 }
 
-/// "stream m1 r2 f4 w16x1 t16 s1 b0": m_blocks, row_tiles, in_flight, warps x blocks_per_sm, k_warps, split_k, balance.
+/// "stream/m1/r2/f4/w16x1/t16/s1/b0": m_blocks, row_tiles, in_flight, warps x blocks_per_sm, k_warps, split_k, balance.
 inline std::string to_string(const StreamTactic& t) {
   char s[96];
-  std::snprintf(s, sizeof s, "stream m%d r%d f%d w%dx%d t%d s%d b%d", t.m_blocks, t.row_tiles, t.in_flight, t.warps,
+  std::snprintf(s, sizeof s, "stream/m%d/r%d/f%d/w%dx%d/t%d/s%d/b%d", t.m_blocks, t.row_tiles, t.in_flight, t.warps,
                 t.blocks_per_sm, t.k_warps, t.split_k, t.balance);
   return s;
 }
@@ -67,7 +67,7 @@ inline std::string to_string(const StreamTactic& t) {
 /// Inverse of to_string; false when `s` is no stream tactic.
 inline bool parse(const char* s, StreamTactic* t) {
   int used = 0;
-  return std::sscanf(s, "stream m%d r%d f%d w%dx%d t%d s%d b%d%n", &t->m_blocks, &t->row_tiles, &t->in_flight,
+  return std::sscanf(s, "stream/m%d/r%d/f%d/w%dx%d/t%d/s%d/b%d%n", &t->m_blocks, &t->row_tiles, &t->in_flight,
                      &t->warps, &t->blocks_per_sm, &t->k_warps, &t->split_k, &t->balance, &used) == 8 &&
          s[used] == '\0';
 }

@@ -9,12 +9,9 @@
 
 #include "kernels/gemm_bf16_fp4/sm90/decode.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/prepared.h"
-#include "kernels/gemm_bf16_fp4/sm90/stream/tactic.h"
+#include "kernels/gemm_bf16_fp4/sm90/stream/plan.h"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
-
-/// Flags between teams come first in the workspace, then partial sums.
-inline constexpr int kFlagBytes = 16384;
 
 /// One call: out[m, n] = (a[m, k] @ weights[n, k]^T) * 2^acc_exponent * alpha.
 struct StreamArgs {

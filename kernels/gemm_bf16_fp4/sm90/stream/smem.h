@@ -5,11 +5,11 @@
 //             hold nothing (with one m block they do not exist and row 0 is read instead): what they hold reaches only
 //             columns of the accumulators that are never stored.
 //   reduce    [team, 2, k_warps + 1, row_tiles * m_blocks, 32 lanes, 4] f32, double buffered; the last part is what
-//   earlier
-//             teams left of a cut row group
+//             earlier teams left of a cut row group
 #pragma once
 
-#include "kernels/gemm_bf16_fp4/sm90/stream/traits.cuh"
+#include "kernels/gemm_bf16_fp4/sm90/prepared.h"
+#include "kernels/gemm_bf16_fp4/sm90/stream/tactic.h"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
 
