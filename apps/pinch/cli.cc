@@ -21,6 +21,7 @@ ExitCode exit_code(ErrorCode code) {
     case ErrorCode::kUnsupported:
     case ErrorCode::kIo:
     case ErrorCode::kOutOfMemory:
+    case ErrorCode::kDevice:
       return kEnvironment;
     case ErrorCode::kInterrupted:
       return kSignalled;

@@ -18,6 +18,7 @@ enum class ErrorCode {
   kCorrupt,          ///< a file or buffer breaks its format
   kIo,               ///< the operating system refused a read or a write
   kOutOfMemory,      ///< an allocation was refused
+  kDevice,           ///< a device refused or broke off what it was given
   kInterrupted,      ///< the user stopped it (Ctrl-C)
 };
 

@@ -142,7 +142,7 @@ class Check {
     std::string why;
     const char* verdict = "ok";
     std::uint64_t first_hash = 0;
-    workspace.poison(c.workspace_bytes, c.flag_bytes);
+    workspace.poison(c.workspace_bytes);
     for (int repeat = 0; repeat < repeats && why.empty(); ++repeat) {
       ++launches_;
       out.poison();

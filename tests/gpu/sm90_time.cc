@@ -14,16 +14,16 @@
 #include <vector>
 
 #include "tests/gpu/support/candidates.h"
-#include "tests/gpu/support/cublas.h"
 #include "tests/gpu/support/output_check.h"
-#include "tests/gpu/support/timer.h"
+#include "workbench/cuda/cublas.h"
+#include "workbench/cuda/timer.h"
 
 namespace pinch::gpu_test {
 namespace {
 
 struct Timed {
   std::string family, tactic;
-  cudaGraphExec_t graph = nullptr;
+  cuda::Graph graph;
   std::vector<double> samples_us;
   double median_us = 0;
 };
@@ -31,13 +31,6 @@ struct Timed {
 double median(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
   return samples[samples.size() / 2];
-}
-
-std::size_t most_workspace_bytes(const std::vector<Candidate>& all, const char* family) {
-  std::size_t most = 0;
-  for (const Candidate& c : all)
-    if (c.family == family) most = std::max(most, c.workspace_bytes);
-  return most;
 }
 
 struct Options {
@@ -49,14 +42,17 @@ struct Options {
 
 class Timing {
  public:
-  explicit Timing(const Options& options) : options_(options), cublas_(timer_.stream()) {
+  explicit Timing(const Options& options)
+      : options_(options),
+        timer_(require(cuda::Timer::create(0), "timer")),
+        cublas_(cuda::Cublas::open(0, timer_.stream())) {
     csv_ = std::fopen(options.csv_path, "w");
     if (csv_ == nullptr) {
       std::printf("cannot write %s: %s\n", options.csv_path, std::strerror(errno));
       std::exit(2);
     }
     std::fprintf(csv_, "n,k,m,format,family,tactic,round,median_us,samples_us\n");
-    if (!cublas_.present()) std::printf("no cuBLAS: %s\n", cublas_.why_absent().c_str());
+    if (!cublas_) std::printf("%s\n", cublas_.error().message().c_str());
     std::printf("%-6s %5s %5s %5s | %8s %8s %8s | %8s %8s %7s | best tactic\n", "format", "n", "k", "m", "null_us",
                 "read_us", "cublas", "best_us", "again_us", "/cublas");
   }
@@ -83,32 +79,35 @@ class Timing {
     data.compute_reference(m, m_step);
     const std::vector<Candidate> all = candidates(data, m, false, Breadth::kPlausible);
     GuardedOutput out(m, s.n, s.out_stride, false);
-    // One for each kernel: they keep different areas zero between launches.
-    const std::size_t most_bytes[2] = {most_workspace_bytes(all, "wgmma"), most_workspace_bytes(all, "stream")};
-    GuardedWorkspace workspaces[2] = {GuardedWorkspace(most_bytes[0]), GuardedWorkspace(most_bytes[1])};
-    const auto workspace_of = [&](const Candidate& c) -> GuardedWorkspace& { return workspaces[c.family == "stream"]; };
+    std::size_t most_workspace = 0;
+    for (const Candidate& c : all) most_workspace = std::max(most_workspace, c.workspace_bytes);
+    GuardedWorkspace workspace(most_workspace);  // one serves every tactic of both kernels in turn
 
     std::vector<Timed> timed;
-    const auto capture = [&](const std::string& family, const std::string& tactic, const std::function<bool()>& work) {
-      if (cudaGraphExec_t graph = timer_.capture(work)) timed.push_back({family, tactic, graph, {}, 0});
+    const auto capture = [&](const std::string& family, const std::string& tactic,
+                             const std::function<Result<void>(cudaStream_t)>& work) {
+      timed.push_back({family, tactic, require(timer_.capture(work), tactic.c_str()), {}, 0});
     };
     const auto capture_yardsticks = [&] {
-      capture("null", "null", [&] { return timer_.enqueue_null(); });
-      capture("read", "read", [&] { return timer_.enqueue_read(both.data(), both.size()); });
-      if (cublas_.present())
-        capture("cublas", "bf16",
-                [&] { return cublas_.run(data.a.data(), data.dense.data(), out.data(), m, s.n, s.k); });
+      capture("null", "null", [](cudaStream_t stream) { return cuda::Timer::enqueue_null(stream); });
+      capture("read", "read",
+              [&](cudaStream_t stream) { return timer_.enqueue_read(both.data(), both.size(), stream); });
+      if (cublas_)
+        capture("cublas", "bf16", [&](cudaStream_t) {
+          return cublas_->run(data.a.data(), data.dense.data(), out.data(), cuda::CublasOutput::kBf16, 1, m, s.n, s.k);
+        });
     };
     const auto capture_candidate = [&](const Candidate& c) {
-      capture(c.family, c.tactic,
-              [&] { return c.launch(out.data(), workspace_of(c).data(), timer_.stream()) == cudaSuccess; });
+      capture(c.family, c.tactic, [&](cudaStream_t stream) {
+        return cuda::check(c.launch(out.data(), workspace.data(), stream), "launching");
+      });
     };
 
     capture_yardsticks();
     const std::size_t yardsticks = timed.size();
     for (const Candidate& c : all)
-      if (c.illegal.empty() && validated(data, c, m_step, out, workspace_of(c))) capture_candidate(c);
-    for (int i = 0; i < 2; ++i) PINCH_CUDA_CHECK(cudaMemset(workspaces[i].data(), 0, most_bytes[i]));
+      if (c.illegal.empty() && validated(data, c, m_step, out, workspace)) capture_candidate(c);
+    PINCH_CUDA_CHECK(cudaMemset(workspace.data(), 0, most_workspace));
     PINCH_CUDA_CHECK(cudaDeviceSynchronize());
     sample(timed, m >= 1024 ? std::max(9, options_.samples / 2) : options_.samples);
     write(s, m, "all", timed);
@@ -118,7 +117,6 @@ class Timing {
     std::vector<std::string> finalists;
     for (std::size_t i = yardsticks; i < timed.size() && finalists.size() < 4; ++i)
       finalists.push_back(timed[i].tactic);
-    for (const Timed& t : timed) PINCH_CUDA_CHECK(cudaGraphExecDestroy(t.graph));
     timed.clear();
     if (finalists.empty()) return;
     finalists.push_back(finalists.front());  // the A/A pair
@@ -130,13 +128,12 @@ class Timing {
     sample(timed, 2 * options_.samples + 11);
     write(s, m, "final", timed);
     print(s, m, timed);
-    for (const Timed& t : timed) PINCH_CUDA_CHECK(cudaGraphExecDestroy(t.graph));
   }
 
   bool validated(const ProblemData& data, const Candidate& c, int m_step, GuardedOutput& out,
                  GuardedWorkspace& workspace) {
     out.poison();
-    workspace.poison(c.workspace_bytes, c.flag_bytes);
+    workspace.poison(c.workspace_bytes);
     const cudaError_t error = c.launch(out.data(), workspace.data(), nullptr);
     if (error != cudaSuccess) {
       std::printf("FAIL launch %s: %s\n", c.tactic.c_str(), cudaGetErrorName(error));
@@ -156,7 +153,7 @@ class Timing {
     constexpr int kWarmUps = 2;
     for (int round = -kWarmUps; round < rounds; ++round)
       for (Timed& t : timed) {
-        const double us = timer_.sample_us(t.graph);
+        const double us = require(timer_.cold_ns(t.graph), t.tactic.c_str()) / 1e3;
         if (round >= 0) t.samples_us.push_back(us);
       }
     for (Timed& t : timed) t.median_us = median(t.samples_us);
@@ -195,8 +192,8 @@ class Timing {
   }
 
   Options options_;
-  Timer timer_;
-  Cublas cublas_;
+  cuda::Timer timer_;
+  Result<cuda::Cublas> cublas_;
   OutputChecker checker_;
   std::FILE* csv_ = nullptr;
   int wrong_ = 0;

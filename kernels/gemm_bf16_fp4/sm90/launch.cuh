@@ -72,7 +72,7 @@ cudaError_t launch(const WgmmaTactic& tactic, const WgmmaArgs& args, const Wgmma
   params.scales = args.scales;
   params.out = args.out;
   params.flags = static_cast<uint32_t*>(args.workspace);
-  params.partials = reinterpret_cast<float*>(static_cast<uint8_t*>(args.workspace) + kWgmmaFlagBytes);
+  params.partials = reinterpret_cast<float*>(static_cast<uint8_t*>(args.workspace) + kFlagBytes);
   params.alpha = std::ldexp(args.alpha, args.acc_exponent);
   params.nvfp4_exponent = kNvfp4ScaleExponent;
   params.m = args.m;

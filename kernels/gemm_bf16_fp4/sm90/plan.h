@@ -10,6 +10,7 @@
 
 #include "kernels/gemm_bf16_fp4/sm90/schedule.h"
 #include "kernels/gemm_bf16_fp4/sm90/tactic.h"
+#include "kernels/gemm_bf16_fp4/sm90/workspace.h"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
 
@@ -39,10 +40,6 @@ struct WgmmaArgs {
 struct WgmmaDevice {
   int sm_count;
 };
-
-// The start of a workspace: flags, all zero between launches. A fixed size, so that the kernel's tactics may share a
-// workspace. Each warpgroup of each worker's CTAs has one flag.
-inline constexpr std::size_t kWgmmaFlagBytes = 65536;
 
 // Of a legal tactic, problem and device.
 inline Schedule make_schedule(const WgmmaTactic& tactic, const WgmmaProblem& problem, const WgmmaDevice& device) {
@@ -92,9 +89,10 @@ inline std::string_view illegal(const WgmmaTactic& tactic, const WgmmaProblem& p
   if (tiles > (1 << 25) || tiles * count(problem.k, tile.tile_k) > std::numeric_limits<std::int32_t>::max())
     return "m, n and k give more than 2^25 tiles or 2^31 k iterations";
   const Schedule s = make_schedule(tactic, problem, device);
+  // Each warpgroup of each worker's CTAs has one flag.
   if (s.shared_tiles > 0 &&
       static_cast<std::size_t>(grid_ctas(tile, s)) * static_cast<std::size_t>(tile.consumers) * sizeof(std::uint32_t) >
-          kWgmmaFlagBytes)
+          kFlagBytes)
     return "split_k makes more parts than the workspace has flags for";
   return {};
 }
@@ -103,9 +101,9 @@ inline std::string_view illegal(const WgmmaTactic& tactic, const WgmmaProblem& p
 inline std::size_t workspace_bytes(const WgmmaTactic& tactic, const WgmmaProblem& problem, const WgmmaDevice& device) {
   const Schedule s = make_schedule(tactic, problem, device);
   if (s.shared_tiles == 0) return 0;
-  return kWgmmaFlagBytes + static_cast<std::size_t>(grid_ctas(tactic.tile, s)) *
-                               static_cast<std::size_t>(tactic.tile.tile_n) *
-                               static_cast<std::size_t>(tactic.tile.tile_m) * sizeof(float);
+  return kFlagBytes + static_cast<std::size_t>(grid_ctas(tactic.tile, s)) *
+                          static_cast<std::size_t>(tactic.tile.tile_n) * static_cast<std::size_t>(tactic.tile.tile_m) *
+                          sizeof(float);
 }
 
 }  // namespace pinch::gemm_bf16_fp4::sm90

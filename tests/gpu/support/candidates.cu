@@ -44,7 +44,6 @@ void add_wgmma(const ProblemData& data, int m, bool f32, Breadth breadth, std::v
           if (plausible && split > 1 && schedule.workers * tile.cluster_n > 2 * device.sm_count) continue;
           if (plausible && split == kStreamK && schedule.shared_tiles == 0) continue;  // as split 1
           c.workspace_bytes = workspace_bytes(tactic, problem, device);
-          c.flag_bytes = kWgmmaFlagBytes;
         }
         c.launch = [&data, &s, &kernel, tactic, device, m](void* to, void* workspace, cudaStream_t stream) {
           return kernel.launch(tactic,
@@ -105,7 +104,6 @@ void add_stream(const ProblemData& data, int m, bool f32, Breadth breadth, std::
           Candidate c{.family = "stream", .tactic = to_string(tactic)};
           if (const char* why = illegal(tactic, args, stream_device())) c.illegal = why;
           if (c.illegal.empty()) c.workspace_bytes = stream_workspace_bytes(tactic, s.n, stream_device());
-          c.flag_bytes = kFlagBytes;
           c.launch = [&kernel, tactic, args](void* to, void* workspace, cudaStream_t stream) {
             StreamArgs call = args;
             call.out = to;

@@ -18,7 +18,6 @@ struct Candidate {
   std::string illegal;         // the rule that refuses this problem; empty: legal
   bool must_be_legal = false;  // the tile's default schedule, which no rule may refuse
   std::size_t workspace_bytes = 0;
-  std::size_t flag_bytes = 0;
   std::function<cudaError_t(void* out, void* workspace, cudaStream_t)> launch;
 };
 

@@ -5,6 +5,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
+
+#include "pinch/result.h"
 
 // In a test program an unexpected CUDA error ends the run: the context may be broken.
 #define PINCH_CUDA_CHECK(call)                                                                             \
@@ -17,6 +20,14 @@
   } while (0)
 
 namespace pinch::gpu_test {
+
+// The same for what the workbench's CUDA room returns.
+template <class T>
+T require(Result<T> result, const char* what) {
+  if (result.ok()) return std::move(result).value();
+  std::fprintf(stderr, "%s: %s\n", what, result.error().message().c_str());
+  std::exit(1);
+}
 
 inline constexpr int kSkipped = 77;  // exit status; tests/gpu/CMakeLists.txt tells CTest
 

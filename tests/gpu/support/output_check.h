@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "kernels/gemm_bf16_fp4/sm90/workspace.h"
 #include "tests/gpu/support/device_buffer.h"
 
 namespace pinch::gpu_test {
@@ -33,7 +34,7 @@ class GuardedWorkspace {
  public:
   explicit GuardedWorkspace(std::size_t most_bytes);
   // Before a launch that takes `bytes`, `flag_bytes` of them flags: poisons the partial sums and the guard after them.
-  void poison(std::size_t bytes, std::size_t flag_bytes);
+  void poison(std::size_t bytes, std::size_t flag_bytes = gemm_bf16_fp4::sm90::kFlagBytes);
   void* data() const { return bytes_.data(); }
 
   static constexpr std::size_t kGuardBytes = 4096;

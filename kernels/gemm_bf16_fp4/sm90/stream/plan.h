@@ -9,11 +9,9 @@
 #include "kernels/gemm_bf16_fp4/sm90/prepared.h"
 #include "kernels/gemm_bf16_fp4/sm90/stream/smem.h"
 #include "kernels/gemm_bf16_fp4/sm90/stream/tactic.h"
+#include "kernels/gemm_bf16_fp4/sm90/workspace.h"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
-
-/// Flags between teams come first in the workspace, then partial sums.
-inline constexpr int kFlagBytes = 16384;
 
 /// out[m, n] = a[m, k] x w[n, k]^T
 struct StreamProblem {
@@ -42,8 +40,8 @@ inline const char* illegal(const StreamTactic& t, const StreamProblem& p, const 
   const std::int64_t pieces = static_cast<std::int64_t>(p.n / (16 * t.row_tiles) + 4) * (p.k / kTileCols + 1);
   if (pieces > std::numeric_limits<std::int32_t>::max()) return "n and k give more than 2^31 pieces";
   if (t.split_k > (p.k + kTileCols - 1) / kTileCols) return "split_k is larger than the number of k tiles";
-  if (t.balance == 1 &&
-      d.sm_count * t.blocks_per_sm * (t.warps / t.k_warps) * t.row_tiles * t.m_blocks * 4 > kFlagBytes)
+  if (t.balance == 1 && d.sm_count * t.blocks_per_sm * (t.warps / t.k_warps) * t.row_tiles * t.m_blocks * 4 >
+                            static_cast<int>(kFlagBytes))
     return "more teams than flags";
   const int bytes = stream_smem(t, p.m, p.k).total_bytes;
   if (bytes > d.smem_per_block_bytes || t.blocks_per_sm * (bytes + 1024) > d.smem_per_sm_bytes) return "shared memory";
