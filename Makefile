@@ -32,7 +32,7 @@ tsan: setup
 fuzz: setup
 	cmake --preset fuzz >/dev/null
 	cmake --build --preset fuzz -j $(JOBS) --target fuzz_targets
-	ctest --preset fuzz
+	ctest --preset fuzz -j $(JOBS)
 
 format:
 	git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format-14 -i

@@ -1,5 +1,7 @@
-// How close the bound and the simulator come to loops timed on a device. Prints the error on the half of the loops that
-// nothing was fitted to, Kendall's tau, and every bound above its measurement; exit code 1 where a target is missed.
+// How close the bound and the simulator come to loops timed on a device. Prints the error on loops that nothing was
+// fitted to, Kendall's tau, and every bound above its measurement; exit code 1 where a target is missed. Loops of one
+// kind of instruction set the rates of the machine model, so none of them is held out: what is, is every second loop of
+// several kinds.
 //
 //     sass_accuracy CUBIN CSV [--all]
 #include <fmt/core.h>
@@ -30,8 +32,18 @@ struct Point {
   [[nodiscard]] double error() const { return simulated / measured - 1; }
 };
 
-// Every second loop by a hash of its name: a choice that no result can influence.
+// Loops of one kind of instruction, by the names that bench/sass_corpus/generate.py gives them: rates were read off
+// them.
+bool sets_rates(const std::string& loop) {
+  for (const char* kind : {"_wide", "_chain", "_ilp", "hgmma_n"}) {
+    if (loop.find(kind) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// Every second loop of several kinds by a hash of its name: a choice that no result can influence.
 bool held_out(const std::string& loop) {
+  if (sets_rates(loop)) return false;
   std::uint32_t hash = 2166136261u;
   for (const char c : loop) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   return (hash >> 8 & 1) != 0;
@@ -146,8 +158,10 @@ int main(int argc, char** argv) {
   fmt::print("policies on the loops to fit: greedy {:.2f}%, fair {:.2f}%\n", 100 * mean_error(fit, &Point::greedy),
              100 * mean_error(fit, &Point::fair));
   const double error = mean_error(test, &Point::simulated), tau = kendall_tau(test);
-  fmt::print("{} loops, {} points: {} to fit (mean error {:.1f}%), {} held out\n", loops, fit.size() + test.size(),
-             fit.size(), 100 * mean_error(fit, &Point::simulated), test.size());
+  fmt::print(
+      "{} loops, {} points: {} to fit (mean error {:.1f}%), {} held out, none of them of loops with one kind of "
+      "instruction, which set the rates\n",
+      loops, fit.size() + test.size(), fit.size(), 100 * mean_error(fit, &Point::simulated), test.size());
   fmt::print("held out: mean absolute error {:.2f}% (target <= {:.0f}%), Kendall tau {:.3f} (target >= {})\n",
              100 * error, 100 * kMaxMeanError, tau, kMinTau);
   fmt::print("bound: {} of {} points more than {:.0f}% above the measurement; worst {:+.2f}%\n", above,

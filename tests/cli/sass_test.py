@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 
 from harness import CliTest, ENVIRONMENT, FAILED, OK
 
@@ -83,6 +84,10 @@ class ContractTest(SassCase):
         for name in ("kernels.sm_90a.nvdisasm.txt", "kernels.sm_80.cuobjdump.txt", "kernels.sm_100a.nohex.txt"):
             self.assertIn("softmax_loop", self.kernels(DATA / name))
 
+    def test_reads_code_inside_containers(self):
+        for name in ("scale.none.fatbin", "scale.speed.fatbin", "scale.size.fatbin", "scale.host"):
+            self.assertEqual(self.kernels(DATA / name, *MAP)["scale"]["loops"][0]["mix"]["MUFU"], 1, name)
+
     def test_takes_several_archs_in_one_call(self):
         document = self.json_of("sass", cubin("90a"), cubin("100a"), *MAP)
         self.assertEqual({kernel["arch"] for kernel in document["kernels"]}, {"sm_90a", "sm_100a"})
@@ -107,9 +112,39 @@ class RoadsTest(SassCase):
 
 
 class CompileTest(SassCase):
+    def nvcc(self):
+        """The compiler that `pinch` would find; a skip where there is none."""
+        for found in (shutil.which("nvcc"), os.environ.get("CUDA_HOME", "") + "/bin/nvcc", "/usr/local/cuda/bin/nvcc"):
+            if found and os.access(found, os.X_OK):
+                return found
+        return self.skipTest("no nvcc")
+
+    def test_reads_what_nvcc_builds_of_one_source(self):
+        nvcc, source = self.nvcc(), self.folder / "host.cu"
+        source.write_text((DATA / "scale.cu").read_text() + "int main() { scale<<<1, 1>>>(nullptr, nullptr, 0, 1.0f); }\n")
+        archs = ["-gencode=arch=compute_90a,code=sm_90a", "-gencode=arch=compute_100a,code=sm_100a"]
+        outputs = {"program": [], "object.o": ["-c"], "all.o": ["-c", "-Xfatbin", "-compress-all"], "relocatable.o": ["-dc"],
+                   "bare.fatbin": ["-fatbin"], "small.fatbin": ["-fatbin", "-Xfatbin", "-compress-mode=size"]}
+        expected = None
+        for name, options in outputs.items():
+            subprocess.run([nvcc, *archs, *options, "-o", self.folder / name, source], check=True, capture_output=True)
+            kernels = self.json_of("sass", self.folder / name, *MAP)["kernels"]
+            self.assertEqual([(k["name"], k["arch"]) for k in kernels], [("scale", "sm_90a"), ("scale", "sm_100a")], name)
+            if name != "relocatable.o":  # not linked: its calls and addresses differ
+                expected = expected or kernels
+                self.assertEqual(kernels, expected, name)
+
+    def test_compiles_ptx_and_reads_it(self):
+        nvcc, ptx = self.nvcc(), self.folder / "scale.ptx"
+        subprocess.run([nvcc, "-ptx", "-arch=compute_90a", "-o", ptx, DATA / "scale.cu"], check=True, capture_output=True)
+        kernels = {level: self.kernels(ptx, *MAP, "--arch", "90a", "--opt-level", level)["scale"] for level in "03"}
+        self.assertGreater(kernels["0"]["instructions"], kernels["3"]["instructions"])
+        self.assertEqual(kernels["3"]["loops"][0]["mix"]["MUFU"], 1)
+        ptx.write_text(ptx.read_text().replace("ex2.approx", "ex3.approx"))
+        self.refuses("sass", ptx, *MAP, says=["failed", "ex3"])
+
     def test_compiles_cuda_for_several_archs_and_reads_its_ptx(self):
-        if shutil.which("nvcc") is None and not os.access("/usr/local/cuda/bin/nvcc", os.X_OK):
-            self.skipTest("no nvcc")
+        self.nvcc()
         source = self.folder / "scale.cu"
         source.write_text("""
 extern "C" __global__ void scale(const float* in, float* out, int n, float c) {
@@ -127,8 +162,7 @@ extern "C" __global__ void scale(const float* in, float* out, int n, float c) {
             self.assertIn("algebra-scale-after-exp2", [lint["id"] for lint in kernel["lints"]])
 
     def test_reports_what_the_compiler_said(self):
-        if shutil.which("nvcc") is None and not os.access("/usr/local/cuda/bin/nvcc", os.X_OK):
-            self.skipTest("no nvcc")
+        self.nvcc()
         source = self.folder / "bad.cu"
         source.write_text("this is no C++\n")
         self.refuses("sass", source, says=["failed", "bad.cu"])

@@ -92,6 +92,25 @@ TEST(SassCounts, UnrolledCodeHoldsSixteenTimesTheLoop) {
   EXPECT_EQ(ffma, 16 * report_of(program, "poly_rolled").loops.at(0).mix.at("FFMA"));
 }
 
+TEST(SassRoads, GiveTheSameFiguresWithAndWithoutADisassembler) {
+  for (const auto& [text_name, cubin_name] : {std::pair("kernels.sm_90a.nvdisasm.txt", "kernels.sm_90a.cubin"),
+                                              std::pair("kernels.sm_80.cuobjdump.txt", "kernels.sm_80.cubin")}) {
+    const Program text = program_of(text_name), map = program_of(cubin_name);
+    for (const Kernel& kernel : text.kernels) {
+      const KernelReport a = report_of(text, kernel.name), b = report_of(map, kernel.name);
+      ASSERT_EQ(a.loops.size(), b.loops.size()) << kernel.name;
+      EXPECT_EQ(a.local.spill_loads, b.local.spill_loads) << kernel.name;
+      EXPECT_EQ(a.local.array_stores, b.local.array_stores) << kernel.name;
+      for (std::size_t l = 0; l < a.loops.size(); ++l) {
+        EXPECT_EQ(a.loops[l].begin, b.loops[l].begin) << kernel.name;
+        EXPECT_EQ(a.loops[l].mix, b.loops[l].mix) << kernel.name;
+        EXPECT_EQ(a.loops[l].pipes, b.loops[l].pipes) << kernel.name;
+        EXPECT_EQ(a.loops[l].simulated_cycles, b.loops[l].simulated_cycles) << kernel.name;
+      }
+    }
+  }
+}
+
 TEST(SassInterleaving, CountsRunsOfTwoUnits) {
   const Program program = program_of("kernels.sm_90a.cubin");
   AnalysisOptions options;
@@ -132,7 +151,8 @@ Program loop_of(const std::vector<Line>& body) {
   int offset = 0;
   const auto add = [&](const Control& c, const std::string& line) {
     const std::uint64_t field = c.stall | std::uint64_t{c.keeps_warp} << 4 | std::uint64_t{c.write_barrier} << 5 |
-                                std::uint64_t{c.read_barrier} << 8 | std::uint64_t{c.wait_mask} << 11;
+                                std::uint64_t{c.read_barrier} << 8 | std::uint64_t{c.wait_mask} << 11 |
+                                std::uint64_t{c.reuse} << 17;
     text += fmt::format("        /*{:04x}*/   {} ;   /* 0x{:016x} */\n     /* 0x{:016x} */\n", offset, line, 0,
                         field << 41);
     offset += 16;
@@ -193,6 +213,39 @@ TEST(SassDependency, FollowsRegistersRoundTheLoop) {
   EXPECT_EQ(report_of(program, "loop").loops.at(0).dependency_cycles, 8);
   const Program free = loop_of({{kNext, "FFMA R4, R1, R2, R3"}, {kNext, "FADD R0, R4, R2"}});
   EXPECT_EQ(report_of(free, "loop").loops.at(0).dependency_cycles, 0);
+}
+
+TEST(SassLoads, DistanceIsFromLoadToFirstUseRoundTheLoop) {
+  const Program program = loop_of({{kNext, "LDS R0, [R9]"},
+                                   {kNext, "LDG.E.64 R2, desc[UR4][R6.64]"},
+                                   {kNext, "FADD R8, R0, R8"},  // two behind its load
+                                   {kNext, "FADD R4, R3, R5"},  // two behind: the upper half of 64 bits
+                                   {kNext, "FADD R14, R20, R21"},
+                                   {kNext, "LDS R20, [R10]"}});  // read in the next iteration, six behind
+  const LoadDistance loads = report_of(program, "loop").loops.at(0).loads;
+  EXPECT_EQ(loads.loads, 3);
+  EXPECT_EQ(loads.shortest, 2);
+  EXPECT_NEAR(loads.mean, (2 + 2 + 6) / 3.0, 1e-9);
+}
+
+TEST(SassUnroll, IsTheCommonFactorOfWhatRepeats) {
+  std::vector<Line> body;
+  for (int i = 0; i < 4; ++i) {
+    body.push_back({kNext, fmt::format("LDS R{}, [R9]", i)});
+    body.push_back({kNext, fmt::format("MUFU.EX2 R{}, R{}", 10 + i, i)});
+    body.push_back({kNext, fmt::format("MUFU.EX2 R{}, R{}", 20 + i, i)});
+  }
+  EXPECT_EQ(report_of(loop_of(body), "loop").loops.at(0).unroll, 4);
+  body.push_back({kNext, "MUFU.LG2 R30, R31"});
+  EXPECT_EQ(report_of(loop_of(body), "loop").loops.at(0).unroll, 1);
+}
+
+TEST(SassReuse, CountsTheOperandsThatStayInTheCache) {
+  const Control both{.stall = 1, .keeps_warp = true, .reuse = 3}, one{.stall = 1, .keeps_warp = true, .reuse = 4};
+  EXPECT_EQ(report_of(loop_of({{both, "FFMA R0, R1.reuse, R2.reuse, R3"}, {one, "FFMA R4, R1, R2, R3.reuse"}}), "loop")
+                .loops.at(0)
+                .reused,
+            3);
 }
 
 TEST(SassMachine, ModelsNameASourceForEveryNumber) {

@@ -1,6 +1,8 @@
 // Findings: each where it was planted, and none where nothing is wrong.
 #include <gmock/gmock.h>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "tests/unit/sass_support.h"
@@ -128,6 +130,27 @@ TEST(SassLints, NoticeSetmaxnregThatWasLeftOut) {
   EXPECT_THAT(ids(*report), Contains("setmaxnreg-ignored"));
   const auto kept = analyse_kernel(kernel_of(program, "warp_roles"), &functions.at(0), {});
   EXPECT_THAT(ids(*kept), Not(Contains("setmaxnreg-ignored")));
+}
+
+// Bulk copies that are waited for, and products of them, with what a line before them says of registers.
+Program copies_and_products(const std::string& line) {
+  const char* body[] = {"UTMALDG.2D [UR8], [UR4], desc[UR6]", "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R2+URZ], R4",
+                        "HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8], R24, gsb0", "EXIT"};
+  std::string text = "\t.target\tsm_90a\n\t.section\t.text.k,\"ax\"\n";
+  int offset = 0;
+  const auto add = [&](const std::string& instruction) {
+    text += fmt::format("  /*{:04x}*/  {} ;\n", offset, instruction);
+    offset += kInstructionBytes;
+  };
+  if (!line.empty()) add(line);
+  for (const char* instruction : body) add(instruction);
+  return from_text(text);
+}
+
+TEST(SassLints, MissSetmaxnregWhereCopiesAndProductsShareOneCount) {
+  EXPECT_THAT(ids(report_of(copies_and_products(""), "k")), Contains("setmaxnreg-missing"));
+  EXPECT_THAT(ids(report_of(copies_and_products("USETMAXREG.DEALLOC.CTAPOOL 0x28"), "k")), IsEmpty());
+  EXPECT_THAT(ids(report_of(program_of("kernels.sm_90a.cubin"), "wgmma_loop")), Not(Contains("setmaxnreg-missing")));
 }
 
 std::vector<KernelReport> reports_of(const Program& program) {

@@ -189,7 +189,44 @@ TEST(SassCubin, SurvivesEveryHeaderByteChanged) {
   EXPECT_GT(refused, 500);  // sizes and offsets of 49 section headers lead outside
 }
 
-TEST(SassFatbin, ReadsCompressedEntriesAndRefusesPlantedSizes) {
+TEST(SassContainers, HoldTheSameCodeHoweverItIsPacked) {
+  // none, LZ4 and Zstandard as nvcc writes them, and an object of the host compiler around the default.
+  const char* files[] = {"scale.none.fatbin", "scale.speed.fatbin", "scale.size.fatbin", "scale.host"};
+  const Program expected = program_of(files[0]);
+  ASSERT_EQ(expected.kernels.size(), 1u);
+  EXPECT_EQ(expected.kernels[0].name, "scale");
+  EXPECT_EQ(expected.kernels[0].arch, "sm_90a");
+  EXPECT_EQ(analyse_flow(expected.kernels[0]).loops.size(), 1u);
+  for (const char* file : files) {
+    const Program program = program_of(file);
+    ASSERT_EQ(program.kernels.size(), 1u) << file;
+    const auto &a = program.kernels[0].instructions, &b = expected.kernels[0].instructions;
+    ASSERT_EQ(a.size(), b.size()) << file;
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].low == b[i].low && a[i].high == b[i].high, true) << file;
+    ASSERT_EQ(program.ptx.size(), 1u) << file;
+    EXPECT_EQ(program.ptx[0].arch, "sm_90a") << file;
+    EXPECT_EQ(*program.ptx[0].text, *expected.ptx[0].text) << file;
+  }
+}
+
+TEST(SassContainers, RefuseEveryTruncationAndSurviveEveryByteChanged) {
+  for (const char* file : {"scale.none.fatbin", "scale.speed.fatbin", "scale.size.fatbin", "scale.host"}) {
+    const std::string whole = *read_all(data_path(file));
+    for (std::size_t size = 0; size < whole.size(); size += 61) {
+      EXPECT_FALSE(read_bytes(whole.substr(0, size)).ok()) << file << " " << size;
+    }
+    for (std::size_t at = 0; at < whole.size(); at += 3) {
+      std::string planted = whole;
+      planted[at] = static_cast<char>(planted[at] ^ 0xff);
+      const auto read = read_bytes(planted);  // text and code may differ; nothing may crash
+      if (!read.ok()) {
+        EXPECT_THAT(read.error().message(), HasSubstr("planted")) << file << " " << at;
+      }
+    }
+  }
+}
+
+TEST(SassFatbin, ReadsEntriesAndRefusesPlantedSizes) {
   // A container of one PTX entry, uncompressed: header of 16 bytes, entry header of 64.
   const std::string ptx = ".version 9.0\n.target sm_90a\n.address_size 64\n";
   std::string bytes(16 + 64, '\0');

@@ -24,8 +24,8 @@ void count_bytes(const Instruction& i, LoopReport& report) {
   if (base == "LDSM" || base == "STSM") report.shared_bytes += i.has_modifier("4") ? 16 : i.has_modifier("2") ? 8 : 4;
 }
 
-LoopReport report_loop(const Kernel& kernel, const Flow& flow, const Loop& loop, const LocalMemory& local,
-                       const Machine& machine, const AnalysisOptions& options) {
+LoopReport report_loop(const Kernel& kernel, const Loop& loop, const LocalMemory& local, const Machine& machine,
+                       const AnalysisOptions& options) {
   LoopReport report;
   report.begin = begin_offset(kernel, loop);
   report.end = end_offset(kernel, loop);
@@ -60,7 +60,7 @@ LoopReport report_loop(const Kernel& kernel, const Flow& flow, const Loop& loop,
   report.loads = load_distance(code);
   report.unroll = unroll_factor(code);
   report.reused = reused_operands(code);
-  report.lints = lint_loop(kernel, flow, loop, code, local);
+  report.lints = lint_loop(kernel, loop, code, local);
   return report;
 }
 
@@ -89,7 +89,7 @@ Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx
   report.flow = analyse_flow(kernel);
   report.local = local_memory(kernel, report.flow);
   for (const Loop& loop : report.flow.loops) {
-    report.loops.push_back(report_loop(kernel, report.flow, loop, report.local, *machine, options));
+    report.loops.push_back(report_loop(kernel, loop, report.local, *machine, options));
   }
   report.calibrated = std::all_of(report.loops.begin(), report.loops.end(),
                                   [](const LoopReport& loop) { return loop.spins || loop.uncalibrated == 0; });

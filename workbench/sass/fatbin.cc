@@ -4,6 +4,8 @@
 #include <lz4.h>
 #include <zstd.h>
 
+#include <algorithm>
+
 namespace pinch::sass {
 namespace {
 
@@ -87,6 +89,7 @@ class Reader {
       text->resize(static_cast<std::size_t>(wanted));
       if (!decompress(*packed, header.flags, *text)) return fail(at, "an entry of the fatbin does not decompress");
     }
+    if (header.kind == kKindPtx) text->resize(std::min(text->size(), text->find('\0')));  // padded with zeros
     entries_.push_back({header.kind == kKindPtx ? FatbinEntry::kPtx : FatbinEntry::kCubin, std::move(text)});
     return {};
   }

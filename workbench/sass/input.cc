@@ -28,6 +28,20 @@ Bytes bytes_of(const std::string& s) {
   return std::as_bytes(std::span(s.data(), s.size()));
 }
 
+// The file in memory once: pages that have been copied are given back.
+std::shared_ptr<const std::string> copy_of(const MappedFile& file) {
+  constexpr std::size_t kPiece = std::size_t{1} << 18;
+  auto copy = std::make_shared<std::string>();
+  copy->reserve(file.bytes().size());
+  for (Bytes rest = file.bytes(); !rest.empty();) {
+    const Bytes piece = rest.first(std::min(kPiece, rest.size()));
+    copy->append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    file.release(piece);
+    rest = rest.subspan(piece.size());
+  }
+  return copy;
+}
+
 // Copies names, operands, branches and lines of the disassembly onto the words read from the cubin.
 void adopt_text(std::vector<Kernel>& kernels, Program& text) {
   std::unordered_map<std::string_view, Kernel*> by_name;
@@ -114,8 +128,7 @@ Result<void> compile(Program& program, const std::string& path, const InputOptio
       const std::string virtual_arch = "compute_" + arch.substr(arch.find('_') + 1);
       PINCH_TRY(run_tool({compiler, "-ptx", "-lineinfo", "-arch=" + virtual_arch, "-o", ptx.path(), path}));
       PINCH_ASSIGN(text, MappedFile::open(ptx.path()));
-      add_ptx(program, std::make_shared<const std::string>(reinterpret_cast<const char*>(text->bytes().data()),
-                                                           text->bytes().size()));
+      add_ptx(program, copy_of(*text));
       PINCH_TRY(run_tool({compiler, "-cubin", "-lineinfo", "-arch=" + arch,
                           fmt::format("-Xptxas=-O{}", options.opt_level), "-o", cubin.path(), ptx.path()}));
     } else {
@@ -123,9 +136,7 @@ Result<void> compile(Program& program, const std::string& path, const InputOptio
           {compiler, "-lineinfo", "-arch=" + arch, fmt::format("-O{}", options.opt_level), "-o", cubin.path(), path}));
     }
     PINCH_ASSIGN(image, MappedFile::open(cubin.path()));
-    const auto copy = std::make_shared<const std::string>(reinterpret_cast<const char*>(image->bytes().data()),
-                                                          image->bytes().size());
-    PINCH_TRY(add_cubin(program, copy, path, disassembler));
+    PINCH_TRY(add_cubin(program, copy_of(*image), path, disassembler));
   }
   return {};
 }
@@ -168,8 +179,7 @@ Result<Program> read_program(const std::string& path, const InputOptions& option
   if (disassembler.empty()) disassembler = find_cuda_tool("nvdisasm").value_or("");
   if (disassembler == "none") disassembler.clear();
   PINCH_ASSIGN(file, MappedFile::open(path));
-  auto content =
-      std::make_shared<const std::string>(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  auto content = copy_of(*file);
   if (ends_with(path, ".cu") || (!content->empty() && looks_like_ptx(*content) && !looks_like_sass_text(*content))) {
     Program program;
     if (!ends_with(path, ".cu")) add_ptx(program, content);

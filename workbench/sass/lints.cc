@@ -30,8 +30,8 @@ double interval(const Cost& cost) {
 
 class LoopLints {
  public:
-  LoopLints(const Kernel& kernel, const Flow& flow, const Loop& loop, const LoopCode& code, const LocalMemory& local)
-      : kernel_(kernel), flow_(flow), loop_(loop), code_(code), local_(local) {}
+  LoopLints(const Kernel& kernel, const Loop& loop, const LoopCode& code, const LocalMemory& local)
+      : kernel_(kernel), loop_(loop), code_(code), local_(local) {}
 
   std::vector<Lint> find() {
     if (loop_.spins) return {};
@@ -310,7 +310,6 @@ class LoopLints {
   }
 
   const Kernel& kernel_;
-  const Flow& flow_;
   const Loop& loop_;
   const LoopCode& code_;
   const LocalMemory& local_;
@@ -347,9 +346,8 @@ const std::vector<LintKind>& lint_kinds() {
   return kinds;
 }
 
-std::vector<Lint> lint_loop(const Kernel& kernel, const Flow& flow, const Loop& loop, const LoopCode& code,
-                            const LocalMemory& local) {
-  return LoopLints(kernel, flow, loop, code, local).find();
+std::vector<Lint> lint_loop(const Kernel& kernel, const Loop& loop, const LoopCode& code, const LocalMemory& local) {
+  return LoopLints(kernel, loop, code, local).find();
 }
 
 std::vector<Lint> lint_kernel(const Kernel& kernel, const Flow& flow, const PtxFunction* ptx) {

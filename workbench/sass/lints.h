@@ -28,8 +28,8 @@ struct LintKind {
 [[nodiscard]] const std::vector<LintKind>& lint_kinds();
 
 /// Findings inside one loop.
-[[nodiscard]] std::vector<Lint> lint_loop(const Kernel& kernel, const Flow& flow, const Loop& loop,
-                                          const LoopCode& code, const LocalMemory& local);
+[[nodiscard]] std::vector<Lint> lint_loop(const Kernel& kernel, const Loop& loop, const LoopCode& code,
+                                          const LocalMemory& local);
 
 /// Findings that concern the kernel as a whole. `ptx` is its function, or null where the file holds none.
 [[nodiscard]] std::vector<Lint> lint_kernel(const Kernel& kernel, const Flow& flow, const PtxFunction* ptx);

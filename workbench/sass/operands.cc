@@ -103,6 +103,7 @@ int source_width(const Instruction& i, int source) {
 }
 
 bool writes_nothing(std::string_view base) {
+  if (base.empty()) return false;
   static constexpr std::string_view kPrefixes[] = {
       "ST",        "RED",     "BRA",        "BRX",         "JM",    "CALL",  "RET",        "EXIT",      "BAR",
       "MEMBAR",    "BSSY",    "BSYNC",      "NOP",         "UTMA",  "UBLK",  "UTC",        "WARP",      "DEPBAR",
@@ -110,7 +111,7 @@ bool writes_nothing(std::string_view base) {
       "ACQBULK",   "PREEXIT", "UVIRTCOUNT", "SETLMEMBASE", "BREAK", "BMOV"};
   if (base == "REDUX") return false;
   return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                     [&](std::string_view p) { return base.substr(0, p.size()) == p; });
+                     [&](std::string_view p) { return base.front() == p.front() && base.substr(0, p.size()) == p; });
 }
 
 bool writes_two_predicates(std::string_view base) {

@@ -195,8 +195,16 @@ double dependency_cycles(const LoopCode& code) {
   const std::vector<Access>& accesses = code.accesses;
   // Every instruction as soon as its operands are there: what remains is the growth an iteration of the longest chain.
   std::array<double, 528> ready{};
+  const auto latest = [&] {
+    double time = 0;
+    for (const Access& access : accesses) {
+      for (const RegisterRange& range : access.writes)
+        time = std::max(time, ready[static_cast<std::size_t>(slot_of(range, 0))]);
+    }
+    return time;
+  };
   constexpr int kIterations = 6, kSettled = 2;
-  double settled = 0, end = 0;
+  double settled = 0;
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     for (std::size_t i = 0; i < accesses.size(); ++i) {
       double start = 0;
@@ -209,9 +217,9 @@ double dependency_cycles(const LoopCode& code) {
           ready[static_cast<std::size_t>(slot_of(range, r))] = start + code.costs[i].latency;
       }
     }
-    end = *std::max_element(ready.begin(), ready.end());
-    if (iteration == kSettled - 1) settled = end;
+    if (iteration == kSettled - 1) settled = latest();
   }
+  const double end = latest();
   return (end - settled) / (kIterations - kSettled);
 }
 

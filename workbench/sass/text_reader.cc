@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -15,14 +16,26 @@ bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
 
+// Blanks at the front, eight at a time: nvdisasm puts eighty before the second half of a word.
+void skip_blanks(std::string_view& s) {
+  constexpr std::uint64_t kEightBlanks = 0x2020202020202020;
+  std::size_t at = 0;
+  for (std::uint64_t next = 0; at + sizeof next <= s.size(); at += sizeof next) {
+    std::memcpy(&next, s.data() + at, sizeof next);
+    if (next != kEightBlanks) break;
+  }
+  while (at < s.size() && is_space(s[at])) ++at;
+  s.remove_prefix(at);
+}
+
 std::string_view trim(std::string_view s) {
-  while (!s.empty() && is_space(s.front())) s.remove_prefix(1);
+  skip_blanks(s);
   while (!s.empty() && is_space(s.back())) s.remove_suffix(1);
   return s;
 }
 
 bool take(std::string_view& s, std::string_view prefix) {
-  if (s.substr(0, prefix.size()) != prefix) return false;
+  if (s.size() < prefix.size() || std::memcmp(s.data(), prefix.data(), prefix.size()) != 0) return false;
   s.remove_prefix(prefix.size());
   return true;
 }
@@ -48,12 +61,60 @@ bool take_offset(std::string_view& s, std::uint32_t& offset) {
   return true;
 }
 
+// Eight hexadecimal digits at once; false where one is none.
+bool eight_digits(const char* digits, std::uint64_t& value) {
+  constexpr std::uint64_t kEach = 0x0101010101010101;
+  std::uint64_t text = 0;
+  std::memcpy(&text, digits, sizeof text);
+  if constexpr (std::endian::native == std::endian::big) text = __builtin_bswap64(text);
+  const std::uint64_t letter = (text >> 6) & kEach;                 // 1 in each byte of a letter
+  const std::uint64_t nibble = (text & kEach * 0x0f) + letter * 9;  // 0 to 15 where the text is a digit
+  // A digit is 0x30 with 0 to 9, a letter 0x40 or 0x60 with 10 to 15: what 6 more carry into 0x10.
+  const bool rows = ((text & kEach * 0xf0 & ~(letter * 0x20)) ^ (letter * 0x40 | (kEach - letter) * 0x30)) == 0;
+  const bool columns = (nibble & kEach * 0xf0) == 0 && ((nibble + kEach * 6) & kEach * 0x10) == letter * 0x10;
+  if (!rows || !columns) return false;
+  std::uint64_t packed = __builtin_bswap64(nibble);
+  packed = (packed | packed >> 4) & 0x00ff00ff00ff00ff;
+  packed = (packed | packed >> 8) & 0x0000ffff0000ffff;
+  value = (packed | packed >> 16) & 0xffffffff;
+  return true;
+}
+
 // "/* 0x00000a00ff017b82 */"
 bool take_word(std::string_view& s, std::uint64_t& word) {
-  std::string_view rest = trim(s);
-  if (!take(rest, "/* 0x") || !take_hex(rest, word) || !take(rest, " */")) return false;
+  constexpr std::size_t kDigits = 16;
+  std::string_view rest = s;
+  skip_blanks(rest);
+  if (!take(rest, "/* 0x") || rest.size() < kDigits) return false;
+  std::uint64_t upper = 0, lower = 0;
+  if (!eight_digits(rest.data(), upper) || !eight_digits(rest.data() + 8, lower)) return false;
+  rest.remove_prefix(kDigits);
+  if (!take(rest, " */")) return false;
+  word = upper << 32 | lower;
   s = rest;
   return true;
+}
+
+// Printable ASCII and tabs, eight bytes at a time where there is no tab.
+bool is_text(std::string_view s) {
+  constexpr std::uint64_t kEach = 0x0101010101010101;
+  std::size_t at = 0;
+  for (std::uint64_t next = 0; at + sizeof next <= s.size(); at += sizeof next) {
+    std::memcpy(&next, s.data() + at, sizeof next);
+    if ((((next - kEach * ' ') | (next + kEach) | next) & kEach * 0x80) != 0) break;  // below ' ', DEL or above
+  }
+  return std::all_of(s.begin() + static_cast<std::ptrdiff_t>(at), s.end(),
+                     [](char c) { return c == '\t' || (c >= ' ' && c <= '~'); });
+}
+
+// Where the operands end and what the disassembler notes behind them begins: (*"SpillRefill"*), branch tables, and the
+// scheduling annotations of some releases (&req={0} ?WAIT2_END_GROUP).
+std::size_t end_of_operands(std::string_view s) {
+  for (std::size_t i = 0; i < s.size(); ++i) {
+    const bool annotates = (s[i] == '&' || s[i] == '?') && (i == 0 || s[i - 1] == ' ');
+    if (annotates || (s[i] == '(' && i + 1 < s.size() && s[i + 1] == '*')) return i;
+  }
+  return s.size();
 }
 
 class Reader {
@@ -160,9 +221,7 @@ class Reader {
     }
     const auto semicolon = s.find(';');
     if (semicolon == std::string_view::npos) return fail("an instruction without ';'; the text is cut");
-    if (!std::all_of(s.begin(), s.end(), [](char c) { return c == '\t' || (c >= ' ' && c <= '~'); })) {
-      return fail("an instruction with bytes that are no text");
-    }
+    if (!is_text(s.substr(0, semicolon))) return fail("an instruction with bytes that are no text");
     Instruction made;
     made.offset = offset;
     made.line = source_line_;
@@ -197,24 +256,20 @@ class Reader {
       }
       s = trim(s);
     }
-    const auto space = s.find_first_of(" \t");
-    made.mnemonic = s.substr(0, space);
-    if (space == std::string_view::npos) return branch(made);  // NOP, EXIT
-    std::string_view operands = trim(s.substr(space));
-    if (const auto note = operands.find("(*"); note != std::string_view::npos) {  // (*"SpillRefill"*), branch tables
-      made.marked_spill = operands.find("SpillRefill", note) != std::string_view::npos;
-      operands = trim(operands.substr(0, note));
-    }
-    for (std::string_view mark : {" &", " ?"}) {  // scheduling annotations that some releases print
-      operands = trim(operands.substr(0, operands.find(mark)));
-    }
-    if (!operands.empty() && (operands.front() == '&' || operands.front() == '?')) operands = {};
-    made.operands = operands;
+    std::size_t name_end = 0;
+    while (name_end < s.size() && !is_space(s[name_end])) ++name_end;
+    made.mnemonic = s.substr(0, name_end);
+    const std::string_view operands = trim(s.substr(name_end));
+    const std::size_t end = end_of_operands(operands);
+    made.operands = trim(operands.substr(0, end));
+    made.marked_spill = operands.find("SpillRefill", end) != std::string_view::npos;
     branch(made);
   }
 
   // Notes where a branch goes; resolved when the section is whole.
   void branch(Instruction& made) {
+    constexpr std::string_view kInitials = "BCEJR";  // of the names below; most instructions have another
+    if (made.mnemonic.empty() || kInitials.find(made.mnemonic.front()) == std::string_view::npos) return;
     const std::string_view base = made.base();
     const bool jumps = base == "BRA" || base == "CALL" || base == "JMP" || base == "BSSY" || base == "BRX";
     if (!jumps && base != "EXIT" && base != "RET") return;

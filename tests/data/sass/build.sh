@@ -15,3 +15,8 @@ cuobjdump --dump-sass kernels.sm_80.cubin >kernels.sm_80.cuobjdump.txt
 # The seeds of the fuzz target: one small kernel, its text with runs of blanks squeezed.
 ptxas -O3 -arch=sm_90a -o tiny.sm_90a.cubin tiny.ptx
 nvdisasm -c -hex tiny.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >tiny.nvdisasm.txt
+# One kernel and its PTX in each container that nvcc makes: fatbins by compression, and a host object.
+for mode in none speed size; do
+  nvcc -gencode arch=compute_90a,code=[sm_90a,compute_90a] -Xfatbin -compress-mode=$mode -fatbin -o scale.$mode.fatbin scale.cu
+done
+nvcc -gencode arch=compute_90a,code=[sm_90a,compute_90a] -c -o scale.host scale.cu
