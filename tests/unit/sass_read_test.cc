@@ -173,6 +173,21 @@ TEST(SassCubin, RefusesEveryTruncation) {
   }
 }
 
+TEST(SassCubin, ReadsSectionHeadersAtAnOddAddress) {
+  std::string moved = *read_all(data_path("kernels.sm_90a.cubin"));
+  std::uint64_t table = 0;
+  std::uint16_t count = 0;
+  std::memcpy(&table, moved.data() + 40, sizeof table);
+  std::memcpy(&count, moved.data() + 60, sizeof count);
+  const std::string headers = moved.substr(table, count * std::size_t{64});
+  moved.resize((moved.size() + 7) / 8 * 8 + 3, '\0');
+  const std::uint64_t odd = moved.size();
+  std::memcpy(moved.data() + 40, &odd, sizeof odd);
+  const auto read = read_bytes(moved + headers);
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(read->kernels.size(), 15u);
+}
+
 TEST(SassCubin, SurvivesEveryHeaderByteChanged) {
   const std::string whole = *read_all(data_path("kernels.sm_80.cubin"));
   std::uint64_t table = 0;

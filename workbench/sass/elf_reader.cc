@@ -79,21 +79,23 @@ Result<ElfFile> open_elf(Bytes bytes, const std::string& name) {
   }
   ElfFile file{*elf64_getehdr(elf.get()), {}};
   for (Elf_Scn* scn = elf_nextscn(elf.get(), nullptr); scn != nullptr; scn = elf_nextscn(elf.get(), scn)) {
-    const Elf64_Shdr* header = elf64_getshdr(scn);
-    if (header == nullptr) return corrupt(name, file.header.e_shoff, "a section header cannot be read");
-    Section section{{}, *header, {}};
-    if (header->sh_type != SHT_NOBITS) {
-      const auto data = slice(bytes, header->sh_offset, header->sh_size);
+    const Elf64_Shdr* in_file = elf64_getshdr(scn);
+    if (in_file == nullptr) return corrupt(name, file.header.e_shoff, "a section header cannot be read");
+    Section section;
+    std::memcpy(&section.header, in_file, sizeof section.header);  // libelf may point at an odd address of the file
+    const Elf64_Shdr& header = section.header;
+    if (header.sh_type != SHT_NOBITS) {
+      const auto data = slice(bytes, header.sh_offset, header.sh_size);
       if (!data) {
-        return corrupt(name, header->sh_offset,
+        return corrupt(name, header.sh_offset,
                        fmt::format("section {} claims {} bytes and ends outside the file of {}", elf_ndxscn(scn),
-                                   header->sh_size, bytes.size()));
+                                   header.sh_size, bytes.size()));
       }
       section.data = *data;
     }
-    const char* label = elf_strptr(elf.get(), file.header.e_shstrndx, header->sh_name);
+    const char* label = elf_strptr(elf.get(), file.header.e_shstrndx, header.sh_name);
     if (label == nullptr)
-      return corrupt(name, header->sh_offset, fmt::format("section {} has no readable name", elf_ndxscn(scn)));
+      return corrupt(name, header.sh_offset, fmt::format("section {} has no readable name", elf_ndxscn(scn)));
     section.name = label;
     file.sections.push_back(std::move(section));
   }
