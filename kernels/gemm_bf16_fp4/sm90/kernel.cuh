@@ -80,10 +80,11 @@ enum class Copy { kActivations, kCodes, kScales };
 
 template <typename T, Copy kCopy>
 __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaParams& params,
-                                         const CUtensorMap& activations_map, int worker, int cta_rank) {
-  constexpr int kRowsShare = T::kTileM / T::kCluster;  // rows of the activation tile that this CTA sends to all
+                                         const CUtensorMap& activations_map, const CUtensorMap& part_map, int worker,
+                                         int cta_rank) {
+  constexpr int kRowsShare = T::kRowsShare;
   constexpr int kTileBytes = kCopy == Copy::kCodes ? T::kCodeTileBytes : T::kScaleTileBytes;
-  constexpr int kStageBytes = T::kSlabs * (kCopy == Copy::kActivations ? T::kTileM * 128 : T::kRowTiles * kTileBytes);
+  constexpr int kWeightBytes = T::kSlabs * T::kRowTiles * kTileBytes;
   const int share = T::kCluster > 1 ? cta_rank : 0;
   const bool elected = ptx::elect_sync();
   if (kCopy == Copy::kActivations && elected) ptx::prefetch_tensormap(&activations_map);
@@ -93,6 +94,10 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaPa
   while (work.next(segment)) {
     const TilePosition position = position_of(params.schedule, segment.tile);
     const int first_m = position.m_tile * T::kTileM + share * kRowsShare;
+    // Of the tile, whole parts that hold rows below m; and how many of them are this CTA's to send.
+    const int tile_rows =
+        min((params.m - position.m_tile * T::kTileM + T::kPartRows - 1) / T::kPartRows * T::kPartRows, T::kTileM);
+    const int parts = max(0, min(T::kParts, (tile_rows - share * kRowsShare) / T::kPartRows));
     const uint8_t* source[T::kRowTiles];
     if constexpr (kCopy != Copy::kActivations) {
       // Row tiles past the end repeat the last one: their products are never stored.
@@ -107,16 +112,24 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaPa
       const uint32_t full = ptx::shared_address(&shared.full[ring.stage]);
       wait_for(ptx::shared_address(&shared.empty[ring.stage]), ring.parity ^ 1);
       if (!elected) continue;
-      ptx::mbarrier_arrive_expect_tx(full, kStageBytes);
+      ptx::mbarrier_arrive_expect_tx(full, kCopy == Copy::kActivations ? T::kSlabs * tile_rows * 128 : kWeightBytes);
       if constexpr (kCopy == Copy::kActivations) {
+        const auto copy = [&](const CUtensorMap& map, uint32_t to, int x, int y) {
+          if constexpr (T::kCluster > 1) {
+            ptx::cp_async_bulk_tensor_2d_multicast(to, &map, x, y, full, (1 << T::kCluster) - 1);
+          } else {
+            ptx::cp_async_bulk_tensor_2d_shared_global(to, &map, x, y, full);
+          }
+        };
 #pragma unroll
         for (int slab = 0; slab < T::kSlabs; ++slab) {
           const int x = (k * T::kSlabs + slab) * 64;
           const uint32_t to = ptx::shared_address(shared.activations[ring.stage][slab]) + share * kRowsShare * 128;
-          if constexpr (T::kCluster > 1) {
-            ptx::cp_async_bulk_tensor_2d_multicast(to, &activations_map, x, first_m, full, (1 << T::kCluster) - 1);
+          if (parts == T::kParts) {
+            copy(activations_map, to, x, first_m);
           } else {
-            ptx::cp_async_bulk_tensor_2d_shared_global(to, &activations_map, x, first_m, full);
+            for (int part = 0; part < parts; ++part)
+              copy(part_map, to + part * (T::kPartRows * 128), x, first_m + part * T::kPartRows);
           }
         }
       } else {
@@ -322,8 +335,8 @@ __device__ __forceinline__ void consumer(SharedStorage<T>& shared, const WgmmaPa
 
 template <typename T>
 __global__ void __launch_bounds__(T::kThreads, 1)
-    wgmma_kernel(const __grid_constant__ CUtensorMap activations_map, const __grid_constant__ CUtensorMap out_map,
-                 const __grid_constant__ WgmmaParams params) {
+    wgmma_kernel(const __grid_constant__ CUtensorMap activations_map, const __grid_constant__ CUtensorMap part_map,
+                 const __grid_constant__ CUtensorMap out_map, const __grid_constant__ WgmmaParams params) {
   extern __shared__ __align__(1024) uint8_t shared_memory[];
   auto& shared = *reinterpret_cast<SharedStorage<T>*>(shared_memory);
   const int warpgroup = __shfl_sync(0xFFFFFFFF, threadIdx.x / 128, 0);
@@ -350,9 +363,9 @@ __global__ void __launch_bounds__(T::kThreads, 1)
   if (warpgroup == 0) {
     ptx::setmaxnreg_dec<T::kProducerRegisters>();
     const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
-    if (warp == 0) producer<T, Copy::kActivations>(shared, params, activations_map, worker, cta_rank);
-    if (warp == 1) producer<T, Copy::kCodes>(shared, params, activations_map, worker, cta_rank);
-    if (warp == 2) producer<T, Copy::kScales>(shared, params, activations_map, worker, cta_rank);
+    if (warp == 0) producer<T, Copy::kActivations>(shared, params, activations_map, part_map, worker, cta_rank);
+    if (warp == 1) producer<T, Copy::kCodes>(shared, params, activations_map, part_map, worker, cta_rank);
+    if (warp == 2) producer<T, Copy::kScales>(shared, params, activations_map, part_map, worker, cta_rank);
     __syncwarp();
   } else {
     ptx::setmaxnreg_inc<T::kConsumerRegisters>();

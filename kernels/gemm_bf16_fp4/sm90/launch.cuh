@@ -60,8 +60,10 @@ cudaError_t launch(const WgmmaTactic& tactic, const WgmmaArgs& args, const Wgmma
   if (schedule.shared_tiles > 0 && args.workspace == nullptr) return cudaErrorInvalidValue;
 
   CUtensorMap activations_map;
+  CUtensorMap part_map;  // of the last m tile's boxes
   CUtensorMap out_map{};
-  if (!detail::encode_bf16_map(&activations_map, args.a, args.m, args.k, args.a_stride, T::kTileM / T::kCluster))
+  if (!detail::encode_bf16_map(&activations_map, args.a, args.m, args.k, args.a_stride, T::kRowsShare) ||
+      !detail::encode_bf16_map(&part_map, args.a, args.m, args.k, args.a_stride, T::kPartRows))
     return cudaErrorInvalidValue;
   if (T::kStagedOutput &&
       !detail::encode_bf16_map(&out_map, args.out, args.m, args.n, args.out_stride, T::kStagedColumns))
@@ -99,7 +101,7 @@ cudaError_t launch(const WgmmaTactic& tactic, const WgmmaArgs& args, const Wgmma
   attribute.val.clusterDim.z = 1;
   config.attrs = &attribute;
   config.numAttrs = T::kClusterSize > 1 ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, activations_map, out_map, params);
+  return cudaLaunchKernelEx(&config, kernel, activations_map, part_map, out_map, params);
 }
 
 }  // namespace pinch::gemm_bf16_fp4::sm90

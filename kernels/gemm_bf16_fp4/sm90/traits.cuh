@@ -27,12 +27,19 @@ struct WgmmaTraits {
   static constexpr int kClusterK = kTile.cluster_k;  // CTAs that share a tile
   static constexpr int kClusterSize = kCluster * kClusterK;
 
-  static constexpr int kConsumers = kTile.consumers;            // warpgroups
-  static constexpr int kThreads = 128 * (kConsumers + 1);       // warpgroup 0 is the producer
-  static constexpr int kRowTiles = kTileN / 64;                 // 64-row weight tiles a CTA
-  static constexpr int kRowBlocks = kRowTiles / kConsumers;     // of them a warpgroup
-  static constexpr int kSlabs = kTileK / 64;                    // 64-column slabs a stage
-  static constexpr int kSteps = kTileK / 16;                    // k16 steps a stage
+  static constexpr int kConsumers = kTile.consumers;         // warpgroups
+  static constexpr int kThreads = 128 * (kConsumers + 1);    // warpgroup 0 is the producer
+  static constexpr int kRowTiles = kTileN / 64;              // 64-row weight tiles a CTA
+  static constexpr int kRowBlocks = kRowTiles / kConsumers;  // of them a warpgroup
+  static constexpr int kSlabs = kTileK / 64;                 // 64-column slabs a stage
+  static constexpr int kSteps = kTileK / 16;                 // k16 steps a stage
+  // The last m tile asks for a part of its rows: rows past m, though nothing is read for them, cost the L2 as much as
+  // rows do, all of them one slice (H200, m = 257, n = k = 8192: 116 against 45 us).
+  static constexpr int kRowsShare = kTileM / kCluster;  // rows of the activation tile that a CTA sends to all
+  static constexpr int kPartRows = kRowsShare % 32 == 0   ? kRowsShare / 4
+                                   : kRowsShare % 16 == 0 ? kRowsShare / 2
+                                                          : kRowsShare;
+  static constexpr int kParts = kRowsShare / kPartRows;
   static constexpr int kOwnColumns = own_columns(kTile);        // m columns that this CTA finishes
   static constexpr int kStagedColumns = staged_columns(kTile);  // m columns a staged store
 
