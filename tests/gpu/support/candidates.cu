@@ -5,6 +5,7 @@
 #include "kernels/gemm_bf16_fp4/sm90/instances.h"
 #include "kernels/gemm_bf16_fp4/sm90/stream/device.h"
 #include "kernels/gemm_bf16_fp4/sm90/stream/launch.cuh"
+#include "kernels/gemm_bf16_fp4/sm90/tactics.h"
 
 namespace pinch::gpu_test {
 
@@ -19,6 +20,60 @@ const StreamDevice& stream_device() {
     return d;
   }();
   return device;
+}
+
+Candidate candidate_of(const ProblemData& data, int m, const WgmmaKernel& kernel, const WgmmaTactic& tactic) {
+  const ProblemShape& s = data.shape;
+  const WgmmaProblem problem{m, s.n, s.k};
+  const WgmmaDevice device{stream_device().sm_count};
+  Candidate c{.family = "wgmma", .tactic = to_string(tactic)};
+  c.illegal = illegal(tactic, problem, device);
+  if (c.illegal.empty()) c.workspace_bytes = workspace_bytes(tactic, problem, device);
+  c.launch = [&data, &s, &kernel, tactic, device, m](void* to, void* workspace, cudaStream_t stream) {
+    return kernel.launch(tactic,
+                         {.a = data.a.data(),
+                          .a_stride = s.a_stride,
+                          .codes = data.codes.data(),
+                          .scales = data.scales.data(),
+                          .alpha = kAlpha,
+                          .acc_exponent = data.acc_exponent,
+                          .out = to,
+                          .out_stride = s.out_stride,
+                          .m = m,
+                          .n = s.n,
+                          .k = s.k,
+                          .workspace = workspace},
+                         device, stream);
+  };
+  return c;
+}
+
+Candidate candidate_of(const ProblemData& data, int m, bool f32, const StreamKernel& kernel,
+                       const StreamTactic& tactic) {
+  const ProblemShape& s = data.shape;
+  const StreamArgs args{.a = data.a.data(),
+                        .lda = s.a_stride,
+                        .codes = data.codes.data(),
+                        .scales = data.scales.data(),
+                        .out = nullptr,
+                        .ldo = s.out_stride,
+                        .workspace = nullptr,
+                        .m = m,
+                        .n = s.n,
+                        .k = s.k,
+                        .alpha = kAlpha,
+                        .acc_scale = std::ldexp(1.f, data.acc_exponent),
+                        .out_f32 = f32};
+  Candidate c{.family = "stream", .tactic = to_string(tactic)};
+  if (const char* why = illegal(tactic, args, stream_device())) c.illegal = why;
+  if (c.illegal.empty()) c.workspace_bytes = stream_workspace_bytes(tactic, s.n, stream_device());
+  c.launch = [&kernel, tactic, args](void* to, void* workspace, cudaStream_t stream) {
+    StreamArgs call = args;
+    call.out = to;
+    call.workspace = workspace;
+    return kernel.launch(tactic, call, stream_device(), stream);
+  };
+  return c;
 }
 
 void add_wgmma(const ProblemData& data, int m, bool f32, Breadth breadth, std::vector<Candidate>* out) {
@@ -37,30 +92,13 @@ void add_wgmma(const ProblemData& data, int m, bool f32, Breadth breadth, std::v
         if (raster != 8 && (raster >= m_tiles || !plausible)) continue;
         const WgmmaTactic tactic{tile, split, raster};
         if (!illegal(tactic).empty()) continue;
-        Candidate c{.family = "wgmma", .tactic = to_string(tactic), .must_be_legal = split == 1};
-        c.illegal = illegal(tactic, problem, device);
-        if (c.illegal.empty()) {
+        Candidate c = candidate_of(data, m, kernel, tactic);
+        c.must_be_legal = split == 1;
+        if (c.illegal.empty() && plausible) {
           const Schedule schedule = make_schedule(tactic, problem, device);
-          if (plausible && split > 1 && schedule.workers * tile.cluster_n > 2 * device.sm_count) continue;
-          if (plausible && split == kStreamK && schedule.shared_tiles == 0) continue;  // as split 1
-          c.workspace_bytes = workspace_bytes(tactic, problem, device);
+          if (split > 1 && schedule.workers * tile.cluster_n > 2 * device.sm_count) continue;
+          if (split == kStreamK && schedule.shared_tiles == 0) continue;  // as split 1
         }
-        c.launch = [&data, &s, &kernel, tactic, device, m](void* to, void* workspace, cudaStream_t stream) {
-          return kernel.launch(tactic,
-                               {.a = data.a.data(),
-                                .a_stride = s.a_stride,
-                                .codes = data.codes.data(),
-                                .scales = data.scales.data(),
-                                .alpha = kAlpha,
-                                .acc_exponent = data.acc_exponent,
-                                .out = to,
-                                .out_stride = s.out_stride,
-                                .m = m,
-                                .n = s.n,
-                                .k = s.k,
-                                .workspace = workspace},
-                               device, stream);
-        };
         out->push_back(std::move(c));
       }
     }
@@ -70,23 +108,9 @@ void add_wgmma(const ProblemData& data, int m, bool f32, Breadth breadth, std::v
 void add_stream(const ProblemData& data, int m, bool f32, Breadth breadth, std::vector<Candidate>* out) {
   constexpr int kMostRows = 32;
   if (m > kMostRows) return;
-  const ProblemShape& s = data.shape;
-  StreamArgs args{.a = data.a.data(),
-                  .lda = s.a_stride,
-                  .codes = data.codes.data(),
-                  .scales = data.scales.data(),
-                  .out = nullptr,
-                  .ldo = s.out_stride,
-                  .workspace = nullptr,
-                  .m = m,
-                  .n = s.n,
-                  .k = s.k,
-                  .alpha = kAlpha,
-                  .acc_scale = std::ldexp(1.f, data.acc_exponent),
-                  .out_f32 = f32};
   for (const StreamKernel& kernel : stream_kernels()) {
     const StreamInstance& instance = kernel.instance;
-    if (kernel.format != s.format) continue;
+    if (kernel.format != data.shape.format) continue;
     if (breadth == Breadth::kPlausible && instance.m_blocks != (m <= 8 ? 1 : m <= 16 ? 2 : 4)) continue;
     for (const int blocks_per_sm : {1, 2, 4}) {
       for (const int split : {1, 2, 4, 8}) {
@@ -101,18 +125,28 @@ void add_stream(const ProblemData& data, int m, bool f32, Breadth breadth, std::
                                     .split_k = split,
                                     .balance = balance};
           if (illegal(tactic) != nullptr) continue;
-          Candidate c{.family = "stream", .tactic = to_string(tactic)};
-          if (const char* why = illegal(tactic, args, stream_device())) c.illegal = why;
-          if (c.illegal.empty()) c.workspace_bytes = stream_workspace_bytes(tactic, s.n, stream_device());
-          c.launch = [&kernel, tactic, args](void* to, void* workspace, cudaStream_t stream) {
-            StreamArgs call = args;
-            call.out = to;
-            call.workspace = workspace;
-            return kernel.launch(tactic, call, stream_device(), stream);
-          };
-          out->push_back(std::move(c));
+          out->push_back(candidate_of(data, m, f32, kernel, tactic));
         }
       }
+    }
+  }
+}
+
+// The family's tactics that this build holds a kernel of, less those that repeat another one.
+void add_listed(const ProblemData& data, int m, bool f32, std::vector<Candidate>* out) {
+  const ProblemShape& s = data.shape;
+  const Device device{.wgmma = {.sm_count = stream_device().sm_count}, .stream = stream_device()};
+  for (const Tactic& tactic : tactics()) {
+    if (!illegal(tactic, {m, s.n, s.k}, device).empty()) continue;
+    if (const auto* wgmma = std::get_if<WgmmaTactic>(&tactic)) {
+      for (const WgmmaKernel& kernel : wgmma_kernels())
+        if (kernel.tile == wgmma->tile && kernel.format == s.format && (kernel.output == OutputType::kF32) == f32)
+          out->push_back(candidate_of(data, m, kernel, *wgmma));
+    } else {
+      const auto& stream = std::get<StreamTactic>(tactic);
+      for (const StreamKernel& kernel : stream_kernels())
+        if (kernel.instance == instance_of(stream) && kernel.format == s.format)
+          out->push_back(candidate_of(data, m, f32, kernel, stream));
     }
   }
 }
@@ -121,6 +155,10 @@ void add_stream(const ProblemData& data, int m, bool f32, Breadth breadth, std::
 
 std::vector<Candidate> candidates(const ProblemData& data, int m, bool f32, Breadth breadth) {
   std::vector<Candidate> all;
+  if (breadth == Breadth::kListed) {
+    add_listed(data, m, f32, &all);
+    return all;
+  }
   add_stream(data, m, f32, breadth, &all);
   add_wgmma(data, m, f32, breadth, &all);
   return all;

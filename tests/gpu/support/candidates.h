@@ -24,6 +24,7 @@ struct Candidate {
 enum class Breadth {
   kEverySchedule,  // for checks: each split and raster that changes what a kernel does
   kPlausible,      // for timings: tiles of a size that fits m
+  kListed,         // for ground truth: every legal tactic of the family
 };
 
 // Of the first m rows of `data`, which must outlive the result.
