@@ -158,6 +158,7 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaPa
 template <typename T>
 __device__ __forceinline__ void release_stage(SharedStorage<T>& shared, int stage) {
   const int lane = threadIdx.x % 32;
+  __syncwarp();  // all lanes have read
   const uint32_t empty = ptx::shared_address(&shared.empty[stage]);
   if constexpr (T::kCluster > 1) {
     if (lane < T::kCluster) ptx::mbarrier_arrive_cluster(ptx::mapa(empty, lane));

@@ -16,6 +16,22 @@ __device__ __forceinline__ void cp_async_bulk_shared_global(uint32_t destination
       : "memory");
 }
 
+// The same bytes into every CTA of the cluster named in `mask`, at the same shared address; each CTA's barrier counts
+// them.
+__device__ __forceinline__ void cp_async_bulk_shared_global_multicast(uint32_t destination, const void* source,
+                                                                      uint32_t bytes, uint32_t barrier, uint16_t mask) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
+      "%4;" ::"r"(destination),
+      "l"(source), "r"(bytes), "r"(barrier), "h"(mask)
+      : "memory");
+}
+
+// Asks L2 for `bytes` (a multiple of 16) at a 16-byte aligned address.
+__device__ __forceinline__ void cp_async_bulk_prefetch_l2(const void* address, uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(address), "r"(bytes) : "memory");
+}
+
 // One box of a two-dimensional tensor map; (x, y) is the box's first element, x the contiguous dimension.
 __device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global(uint32_t destination, const CUtensorMap* map,
                                                                       int x, int y, uint32_t barrier) {

@@ -1,9 +1,9 @@
-// The streaming kernel for small m: weights go from global memory straight to registers, are decoded there and feed
-// mma.sync as its A operand (16 output channels a tile), with activations as B (8 rows of m a block) from shared
-// memory.
+// The streaming kernel for small m: weights go through a small ring of each warp to its registers, are decoded there
+// and feed mma.sync as its A operand (16 output channels a tile), with activations as B (8 rows of m a block) from
+// shared memory.
 //
-// A warp keeps `in_flight` k tiles loading while it consumes as many, across the ends of row groups, so the memory pipe
-// never drains; when a row group ends its team meets at a barrier and a few warps, others each time, add up the sums.
+// A warp keeps `in_flight` k tiles loading, across the ends of row groups, so the memory pipe never drains; when a row
+// group ends its team meets at a barrier and a few warps, others each time, add up the sums.
 //
 // Partial sums meet in a fixed order: a team's warps through shared memory, a cluster's blocks and the two sides of a
 // cut row group through the workspace. No float atomics; two runs give the same bits.
@@ -16,6 +16,7 @@
 #include "kernels/common/cuda/ptx/mbarrier.cuh"
 #include "kernels/common/cuda/ptx/mma.cuh"
 #include "kernels/common/cuda/ptx/named_barrier.cuh"
+#include "kernels/common/cuda/ptx/shared_access.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/stream/schedule.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/stream/smem.h"
 
@@ -28,76 +29,114 @@ struct StreamSlot {
   ScaleWords scales[Traits::kRowTiles];
 };
 
-/// This lane's bytes at tile 0 of the matrix: what differs between lanes is added once.
-struct LaneWeights {
-  const std::uint8_t* codes;
-  const std::uint8_t* scales;
+/// A warp's ring of k tiles in shared memory, filled by cp.async, whose groups complete in order. Loads to registers
+/// take fewer instructions, but ptxas puts all that cross an iteration on one scoreboard, so that a warp waits for its
+/// youngest load before it uses the oldest.
+template <class Traits>
+class StreamRing {
+ public:
+  /// `ring` is the warp's, in the shared window; codes and scales are of tile 0 of the matrix.
+  __device__ __forceinline__ StreamRing(std::uint32_t ring, const std::uint8_t* codes, const std::uint8_t* scales,
+                                        int lane)
+      : codes_(codes + lane * 16),
+        scales_(scales + lane * 16),
+        write_(ring + lane * 16),
+        read_scales_(ring + Traits::kSlotScales + lane / 4 * (Traits::kScaleTile / 32)),
+        brings_scales_(lane < Traits::kRowTiles * Traits::kScaleTile / 64) {}
+
+  /// Starts filling slot `u` with tile `u` of a chunk that starts at position `m16_at`, in units of an m16 part of a
+  /// tile; with nothing unless `inside`.
+  __device__ __forceinline__ void fetch(std::uint32_t m16_at, int u, bool inside) const {
+    constexpr int kCodes = Traits::kCodeTile / 4, kScales = Traits::kScaleTile / 4;
+    const std::uint8_t* codes =
+        codes_ + static_cast<std::size_t>(m16_at) * kCodes + u * Traits::kTeamWarps * Traits::kCodeTile;
+    const std::uint8_t* scales =
+        scales_ + static_cast<std::size_t>(m16_at) * kScales + u * Traits::kTeamWarps * Traits::kScaleTile;
+    const std::uint32_t slot = write_ + u * Traits::kSlotBytes;
+#pragma unroll
+    for (int r = 0; r < Traits::kRowTiles; ++r) ptx::cp_async_cg_16(slot + r * kCodes, codes + r * kCodes, inside);
+    ptx::cp_async_cg_16(slot + Traits::kSlotScales, scales, inside && brings_scales_);
+    ptx::cp_async_commit_group();
+  }
+
+  /// The tile in slot `u`, the oldest; afterwards the slot may be filled again.
+  __device__ __forceinline__ StreamSlot<Traits> take(int u) const {
+    ptx::cp_async_wait_group<Traits::kInFlight - 1>();
+    __syncwarp();  // scales came through other lanes
+    StreamSlot<Traits> s;
+#pragma unroll
+    for (int r = 0; r < Traits::kRowTiles; ++r) {
+      s.codes[r] = ptx::ld_shared_v4_u32(write_ + u * Traits::kSlotBytes + r * (Traits::kCodeTile / 4));
+      const std::uint32_t scales = read_scales_ + u * Traits::kSlotBytes + r * (Traits::kScaleTile / 4);
+      if constexpr (Traits::kFormat == Format::kNvfp4) {
+        const uint2 v = ptx::ld_shared_v2_u32(scales);
+        s.scales[r] = {{v.x, v.y}};
+      } else {
+        s.scales[r] = {{ptx::ld_shared_u32(scales), 0}};
+      }
+    }
+    __syncwarp();
+    return s;
+  }
+
+ private:
+  const std::uint8_t* codes_;  // this lane's 16 bytes of a tile
+  const std::uint8_t* scales_;
+  std::uint32_t write_;
+  std::uint32_t read_scales_;
+  bool brings_scales_;
 };
 
-/// Loads tile `u` of a chunk that starts at position `m16_at`, in units of an m16 part of a tile; nothing unless
-/// `inside`.
-template <class Traits>
-__device__ __forceinline__ void load(StreamSlot<Traits>& slot, const LaneWeights& weights, std::uint32_t m16_at, int u,
-                                     bool inside) {
-  constexpr int kCodes = Traits::kCodeTile / 4, kScales = Traits::kScaleTile / 4;
-  const std::uint8_t* codes =
-      weights.codes + static_cast<std::size_t>(m16_at) * kCodes + u * Traits::kTeamWarps * Traits::kCodeTile;
-  const std::uint8_t* scales =
-      weights.scales + static_cast<std::size_t>(m16_at) * kScales + u * Traits::kTeamWarps * Traits::kScaleTile;
-#pragma unroll
-  for (int r = 0; r < Traits::kRowTiles; ++r) {
-    slot.codes[r] = ptx::ld_relaxed_gpu_no_allocate_v4(codes + r * kCodes, inside);
-    if constexpr (Traits::kFormat == Format::kNvfp4) {
-      const uint2 v = ptx::ld_relaxed_gpu_no_allocate_v2(scales + r * kScales, inside);
-      slot.scales[r] = {{v.x, v.y}};
-    } else {
-      slot.scales[r] = {{ptx::ld_relaxed_gpu_no_allocate(scales + r * kScales, inside), 0}};
-    }
+/// One thread of each block asks L2 for a part of the activations: together they fetch each line once, before the
+/// weights fill the queues.
+__device__ __forceinline__ void prefetch_activations(const StreamParams& p) {
+  constexpr int kPieceBytes = 512;
+  const int row_bytes = p.args.k * 2, pieces = (row_bytes + kPieceBytes - 1) / kPieceBytes, total = p.args.m * pieces;
+#pragma unroll 1
+  for (int i = static_cast<int>(blockIdx.x); i < total; i += static_cast<int>(gridDim.x)) {
+    const int row = i / pieces, at = i % pieces * kPieceBytes;
+    ptx::cp_async_bulk_prefetch_l2(reinterpret_cast<const std::uint8_t*>(p.args.a + row * p.args.lda) + at,
+                                   min(kPieceBytes, row_bytes - at));
   }
 }
 
-/// Starts copying this block's slice of the activations to shared memory. Columns past k become zeros, since the
-/// weights there are zeros and must not meet a NaN. Blocks start at different places: all want the same bytes at once,
-/// and in the same order they would queue at one L2 slice.
+/// Starts copying this block's slice of the activations to shared memory; `barrier` counts it. Where two blocks want
+/// the same slice, each fetches half of it for both: all blocks read the same bytes at once, and for eight rows that is
+/// as much traffic from L2 as 4096x4096 weights. Columns past k become zeros, since the weights there are zeros and
+/// must not meet a NaN. Blocks start at different places, since in the same order they would queue at one L2 slice.
 __device__ __forceinline__ void fetch_activations(const StreamParams& p, std::uint32_t x_smem, std::uint32_t barrier,
                                                   int first_tile, int tiles) {
+  constexpr int kPieceBytes = 2048;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x),
             block = static_cast<int>(blockIdx.x);
-  const int first_col = first_tile * kTileCols;
-  if (!p.copy_engine) {
-    const int chunks = tiles * (kTileCols / 8), turned = (block & 15) * 32;
-    const int start = turned < chunks ? turned : 0;
-    for (int row = 0; row < p.args.m; ++row) {
-      for (int i = thread; i < chunks; i += threads) {
-        int c = i + start;
-        if (c >= chunks) c -= chunks;
-        const bool inside = first_col + c * 8 < p.args.k;
-        ptx::cp_async_cg_16(x_smem + row * p.x_stride_bytes + c * 16,
-                            p.args.a + row * p.args.lda + (inside ? first_col + c * 8 : 0), inside ? 16 : 0);
-      }
-    }
-    return;
-  }
-  constexpr int kPieceBytes = 2048;
-  const int cols = min(tiles * kTileCols, p.args.k - first_col);
+  const int first_col = first_tile * kTileCols, cols = min(tiles * kTileCols, p.args.k - first_col);
   if (thread == 0) {
     ptx::mbarrier_init(barrier, 1);
     ptx::fence_mbarrier_init();
   }
-  __syncthreads();
+  __syncwarp();
+  if (p.share == 2) ptx::barrier_cluster_arrive_relaxed();
   if (thread < 32) {
+    if (p.share == 2) ptx::barrier_cluster_wait();  // the other block's barrier is there
     if (thread == 0) ptx::mbarrier_arrive_expect_tx(barrier, p.args.m * cols * 2);
     __syncwarp();
     const int pieces = (cols * 2 + kPieceBytes - 1) / kPieceBytes, total = p.args.m * pieces;
-    for (int i = thread; i < total; i += 32) {
-      const int u = (i + block) % total, row = u / pieces, at = u % pieces * kPieceBytes;
-      ptx::cp_async_bulk_shared_global(
-          x_smem + row * p.x_stride_bytes + at,
-          reinterpret_cast<const std::uint8_t*>(p.args.a + row * p.args.lda + first_col) + at,
-          min(kPieceBytes, cols * 2 - at), barrier);
+    const int rank = block % p.share, turned = block - rank;
+#pragma unroll 1
+    for (int i = thread * p.share + rank; i < total; i += 32 * p.share) {
+      const int u = (i + turned) % total, row = u / pieces, at = u % pieces * kPieceBytes;
+      const std::uint32_t to = x_smem + row * p.x_stride_bytes + at;
+      const auto* from = reinterpret_cast<const std::uint8_t*>(p.args.a + row * p.args.lda + first_col) + at;
+      const int bytes = min(kPieceBytes, cols * 2 - at);
+      if (p.share == 2) {
+        ptx::cp_async_bulk_shared_global_multicast(to, from, bytes, barrier, 3);
+      } else {
+        ptx::cp_async_bulk_shared_global(to, from, bytes, barrier);
+      }
     }
   }
   if (cols < tiles * kTileCols) {  // half a k tile is missing: 64 bytes a row
+#pragma unroll 1
     for (int i = thread; i < p.args.m * 4; i += threads) {
       ptx::st_shared_v4(x_smem + i / 4 * p.x_stride_bytes + cols * 2 + i % 4 * 16, 0.f, 0.f, 0.f, 0.f);
     }
@@ -287,12 +326,14 @@ __global__ void __launch_bounds__(Traits::kMaxThreads, 1) stream_kernel(const __
   const int tiles = ((split + 1) * p.col_tiles >> p.split_log2) - first_tile;
   const int team = cluster * static_cast<int>(blockDim.x / (32 * kTeamWarps)) + block_team;
 
-  // First of all, since every block queues for these bytes and needs them before it can multiply anything.
+  // First of all, since nothing can be multiplied before these bytes are here.
+  if (threadIdx.x == blockDim.x - 32) prefetch_activations(p);
   const std::uint32_t x_smem = smem + p.x_offset_bytes;
   fetch_activations(p, x_smem, smem, first_tile, tiles);
 
   const StreamSchedule schedule(p, tiles, team);
-  const LaneWeights weights{p.args.codes + lane * 16, p.args.scales + lane / 4 * (Traits::kScaleTile / 32)};
+  const StreamRing<Traits> ring(smem + p.ring_offset_bytes + warp * kInFlight * Traits::kSlotBytes, p.args.codes,
+                                p.args.scales, lane);
   auto position = [&](const StreamSegment& s) {
     const int m16 = s.row_group * Traits::kRowTiles;
     return static_cast<std::uint32_t>((m16 / 4 * p.col_tiles + first_tile + s.k_begin + member) * 4 + m16 % 4);
@@ -301,16 +342,18 @@ __global__ void __launch_bounds__(Traits::kMaxThreads, 1) stream_kernel(const __
   StreamSegment segment = schedule.segment(0);
   int k_tile = segment.k_begin + member;
   std::uint32_t m16_at = position(segment);
-  StreamSlot<Traits> slots[kInFlight];
+  auto fill_ring = [&](int begin, int end) {
 #pragma unroll
-  for (int u = 0; u < kInFlight; ++u) load(slots[u], weights, m16_at, u, k_tile + u * kTeamWarps < segment.k_end);
-
-  ptx::cp_async_wait_all();
+    for (int u = begin; u < end; ++u) ring.fetch(m16_at, u, k_tile + u * kTeamWarps < segment.k_end);
+  };
+  // The activations come through the same queues as the weights: more weights before them and they come late (w16 r2
+  // f4 at 4096x4096: 3.4 instead of 2.2 us into the kernel), and nothing is multiplied until then.
+  fill_ring(0, kInFlight / 2);
   __syncthreads();
-  if (p.copy_engine) {
-    while (!ptx::mbarrier_try_wait_parity(smem, 0)) {
-    }
+  if (p.share == 2 && threadIdx.x >= 32) ptx::barrier_cluster_wait();
+  while (!ptx::mbarrier_try_wait_parity(smem, 0)) {
   }
+  fill_ring(kInFlight / 2, kInFlight);
 
   // ldmatrix.x4: lanes 8i..8i+7 give the rows of matrix i = columns 8i..8i+7 of the k16 pair.
   const int x_row = Traits::kMBlocks > 1 || lane % 8 < p.args.m ? lane % 8 : 0;
@@ -338,9 +381,10 @@ __global__ void __launch_bounds__(Traits::kMaxThreads, 1) stream_kernel(const __
     const std::uint32_t x_now = x + k_tile * (kTileCols * 2);
 #pragma unroll
     for (int u = 0; u < kInFlight; ++u) {
+      const StreamSlot<Traits> slot = ring.take(u);
+      ring.fetch(next_at, u, u * kTeamWarps < next_left);
       if (u * kTeamWarps < left)
-        multiply<Traits>(slots[u], x_now + u * kTeamWarps * kTileCols * 2, m_block_bytes, p.nvfp4_exponent, acc);
-      load(slots[u], weights, next_at, u, u * kTeamWarps < next_left);
+        multiply<Traits>(slot, x_now + u * kTeamWarps * kTileCols * 2, m_block_bytes, p.nvfp4_exponent, acc);
     }
     if (last) reduce.end(p, schedule, segment, split, team, member, lane, acc);
     segment = next;

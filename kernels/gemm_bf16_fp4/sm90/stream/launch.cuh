@@ -1,6 +1,8 @@
 // Launching the streaming kernel. No allocation, no synchronisation, capturable in a CUDA graph.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/gemm_bf16_fp4/sm90/stream/kernel.cuh"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
@@ -29,16 +31,19 @@ cudaError_t launch(const StreamTactic& t, const StreamArgs& args, const StreamDe
   p.split_log2 = level;
   p.balance = t.balance == 1;
   const int pieces = t.balance == 1 ? p.row_groups * p.col_tiles : p.row_groups;  // what is dealt to teams
-  const int useful = (pieces + teams - 1) / teams, resident = d.clusters[level] * t.blocks_per_sm;
-  const int clusters = resident < useful ? resident : useful;
+  p.share = t.split_k == 1 && d.clusters[1] > 0 ? 2 : 1;
+  const int cluster_level = p.share == 2 ? 1 : level;
+  const int useful = (pieces + teams - 1) / teams;
+  const int resident = d.clusters[cluster_level] * p.share * t.blocks_per_sm;
+  const int clusters = (std::min(resident, useful) + p.share - 1) / p.share * p.share;  // of split_k blocks
   p.step = clusters * teams;
   p.team_tiles = pieces / p.step;
   p.team_remainder = pieces % p.step;
-  p.copy_engine = args.m > 2;  // H200, 4096x4096: m = 1 0.3 us slower through it, m = 32 1.3 us faster
   p.factor = args.acc_scale * args.alpha;
   p.x_stride_bytes = smem.x_stride_bytes;
   p.x_offset_bytes = smem.x_offset_bytes;
   p.reduce_offset_bytes = smem.reduce_offset_bytes;
+  p.ring_offset_bytes = smem.ring_offset_bytes;
   p.nvfp4_exponent = kNvfp4ScaleExponent;
 
   auto* kernel = stream_kernel<StreamTraits<F, I>>;
@@ -53,9 +58,9 @@ cudaError_t launch(const StreamTactic& t, const StreamArgs& args, const StreamDe
   config.stream = stream;
   cudaLaunchAttribute attribute[1];
   attribute[0].id = cudaLaunchAttributeClusterDimension;
-  attribute[0].val.clusterDim = {static_cast<unsigned>(t.split_k), 1, 1};
+  attribute[0].val.clusterDim = {1u << cluster_level, 1, 1};
   config.attrs = attribute;
-  config.numAttrs = t.split_k > 1 ? 1 : 0;
+  config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, kernel, p);
 }
 

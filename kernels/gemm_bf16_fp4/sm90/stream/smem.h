@@ -1,11 +1,12 @@
 // Shared memory of the streaming kernel. Sizes follow the problem, so offsets are computed once, on the host.
 //
-//   barrier   an mbarrier: the activations are there (when the copy engine brings them)
+//   barrier   an mbarrier: the activations are there
 //   x         [rows, k slice] bf16, rows 16 B apart modulo 128, so ldmatrix reads 8 rows without conflicts. Rows past m
 //             hold nothing (with one m block they do not exist and row 0 is read instead): what they hold reaches only
 //             columns of the accumulators that are never stored.
 //   reduce    [team, 2, k_warps + 1, row_tiles * m_blocks, 32 lanes, 4] f32, double buffered; the last part is what
 //             earlier teams left of a cut row group
+//   ring      [warp, in_flight] slots of codes [row_tiles, 512 B] and scales [row_tiles, 64 or 32 B]
 #pragma once
 
 #include "kernels/gemm_bf16_fp4/sm90/prepared.h"
@@ -13,10 +14,14 @@
 
 namespace pinch::gemm_bf16_fp4::sm90 {
 
+/// Room for one m16 part of a k tile in a ring: 512 B of codes and up to 64 B of scales.
+inline constexpr int kStreamSlotBytes = 576;
+
 struct StreamSmem {
   int x_offset_bytes;
   int x_stride_bytes;
   int reduce_offset_bytes;
+  int ring_offset_bytes;
   int total_bytes;
 };
 
@@ -29,7 +34,8 @@ inline StreamSmem stream_smem(const StreamTactic& t, int m, int k) {
   s.x_offset_bytes = 128;
   s.x_stride_bytes = slice_tiles * kTileCols * 2 + 16;
   s.reduce_offset_bytes = round_up(s.x_offset_bytes + rows * s.x_stride_bytes);
-  s.total_bytes = s.reduce_offset_bytes + 2 * (t.warps + t.warps / t.k_warps) * t.row_tiles * t.m_blocks * 512;
+  s.ring_offset_bytes = s.reduce_offset_bytes + 2 * (t.warps + t.warps / t.k_warps) * t.row_tiles * t.m_blocks * 512;
+  s.total_bytes = s.ring_offset_bytes + t.warps * t.in_flight * t.row_tiles * kStreamSlotBytes;
   return s;
 }
 

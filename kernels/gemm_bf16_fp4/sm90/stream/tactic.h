@@ -11,7 +11,7 @@ namespace pinch::gemm_bf16_fp4::sm90 {
 struct StreamTactic {
   int m_blocks = 1;       // blocks of 8 activation rows: 1, 2 or 4
   int row_tiles = 2;      // m16 tiles a warp feeds with one activation fragment: 1, 2 or 4
-  int in_flight = 4;      // k tiles a warp holds loads for, in registers
+  int in_flight = 4;      // k tiles of a warp's ring, all of them loading
   int warps = 16;         // a block
   int blocks_per_sm = 1;  // resident
   int k_warps = 16;       // a team; divides warps

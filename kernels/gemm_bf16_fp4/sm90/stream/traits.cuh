@@ -41,10 +41,11 @@ struct StreamParams {
   int team_tiles;  // balance: k tiles a team, and how many teams take one more
   int team_remainder;
   float factor;        // acc_scale * alpha
-  bool copy_engine;    // who copies the activations: the copy engine, or every thread its share
+  int share;           // blocks of a cluster that fetch the same activations, each its part for all: 1 or 2
   int x_stride_bytes;  // between staged activation rows
   int x_offset_bytes;
   int reduce_offset_bytes;
+  int ring_offset_bytes;
   std::uint32_t nvfp4_exponent;  // kNvfp4ScaleExponent, opaque to the compiler (decode.cuh says why)
 };
 
@@ -58,6 +59,10 @@ struct StreamTraits {
   static constexpr int kMaxThreads = I.warps_per_sm * 32;
   static constexpr int kCodeTile = kCodeTileBytes;
   static constexpr int kScaleTile = F == Format::kNvfp4 ? 256 : 128;
+  /// A slot of a warp's ring: codes [row_tiles, 512 B], then scales [row_tiles, 64 or 32 B].
+  static constexpr int kSlotScales = kRowTiles * kCodeTile / 4;
+  static constexpr int kSlotBytes = kSlotScales + kRowTiles * kScaleTile / 4;
+  static_assert(kSlotBytes <= kRowTiles * kStreamSlotBytes);
   /// Accumulators of a row group: [row_tiles, m_blocks, 32 lanes, 4].
   static constexpr int kBlocks = kRowTiles * kMBlocks;
   static constexpr int kGroupValues = kBlocks * 128;
