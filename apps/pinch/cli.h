@@ -34,8 +34,10 @@ class JsonOption {
 
 /// A subcommand sets `status` to its exit code when it has run.
 void add_bench(CLI::App& app, int& status);
+void add_check(CLI::App& app, int& status);
 void add_quantize(CLI::App& app, int& status);
 void add_sass(CLI::App& app, int& status);
+void add_sweep(CLI::App& app, int& status);
 void add_tactics(CLI::App& app, int& status);
 void add_tune(CLI::App& app, int& status);
 void add_version(CLI::App& app, int& status);

@@ -63,6 +63,10 @@ NPY = {
     "long_header": b"\x93NUMPY\x02\x00\xff\xff\xff\xff",
 }
 
+EXPRESSION = {str(at): text.encode() for at, text in enumerate([
+    "tile_m * tile_n <= 4096 and k % tile_k == 0", "ceil_div(m, tile) == 1 or layout == 'row'", "-x / 0.5 > abs(y - 3)",
+    "not (a < b) and max(a, b, 3) >= floor_div(7, c)", "((1))", "x == 9223372036854775807 + 1", "a % b % c != 0"])}
+
 SASS_DATA = pathlib.Path(__file__).parent.parent / "data" / "sass"
 
 
@@ -79,7 +83,7 @@ def sass():
 
 
 def main(folder):
-    for target, seeds in (("safetensors", SAFETENSORS), ("npy", NPY), ("planted", SAFETENSORS), ("sass", sass())):
+    for target, seeds in (("safetensors", SAFETENSORS), ("npy", NPY), ("planted", SAFETENSORS), ("sass", sass()), ("expression", EXPRESSION)):
         place = pathlib.Path(folder) / target
         place.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():

@@ -18,9 +18,10 @@ enum class Verdict : std::uint8_t {
   kUnstable,      ///< too few of its samples had the machine
   kTimeout,       ///< the budget ended before it was timed
   kCrashed,
+  kOutOfMemory,
 };
 
-inline constexpr std::array<std::pair<Verdict, std::string_view>, 8> kVerdictNames = {{
+inline constexpr std::array<std::pair<Verdict, std::string_view>, 9> kVerdictNames = {{
     {Verdict::kOk, "ok"},
     {Verdict::kIllegal, "illegal"},
     {Verdict::kCompileFailed, "compile_failed"},
@@ -29,6 +30,7 @@ inline constexpr std::array<std::pair<Verdict, std::string_view>, 8> kVerdictNam
     {Verdict::kUnstable, "unstable"},
     {Verdict::kTimeout, "timeout"},
     {Verdict::kCrashed, "crashed"},
+    {Verdict::kOutOfMemory, "out_of_memory"},
 }};
 
 constexpr std::string_view to_string(Verdict verdict) {

@@ -1,0 +1,171 @@
+"""pinch check: record, compare, flake and bisect on real programs."""
+
+import array
+import json
+import os
+import struct
+
+from harness import CliTest, FAILED
+
+FAULTS = os.environ.get("PINCH_FAULTS", "")
+
+
+def write_npy(path, values, shape, kind="<f4"):
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (117 - len(header)) + b"\n"
+    code = {"<f4": "f", "<f8": "d"}[kind]
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + array.array(code, values).tobytes())
+
+
+class CheckTest(CliTest):
+    def json_of(self, *args, code=0, **options):
+        """As the harness's, with `--json -` before the program's own arguments."""
+        at = args.index("--") if "--" in args else len(args)
+        run = self.run_pinch(*args[:at], "--json", "-", *args[at:], **options)
+        self.assertEqual(run.code, code, run)
+        return run.json()
+
+
+class Compare(CheckTest):
+    def setUp(self):
+        super().setUp()
+        self.values = [1 + (i * 37 % 101) / 128 for i in range(64 * 64)]
+        self.a, self.b, self.r = (self.folder / name for name in ("a.npy", "b.npy", "r.npy"))
+        write_npy(self.a, self.values, "(64, 64)")
+
+    def compare(self, change, candidate, code, *more):
+        return self.json_of("check", "compare", "--change", change, "--baseline", self.a, "--candidate", candidate, *more, code=code)
+
+    def test_equal_files_pass_both_gates(self):
+        for change in ("reorder", "algebra"):
+            document = self.compare(change, self.a, 0)
+            self.assertEqual((document["verdict"], document["gate"], document["bitwise"], document["rel_l2"]),
+                             ("pass", change, True, 0.0))
+
+    def test_a_wrong_tile_fails_and_is_named(self):
+        wrong = list(self.values)
+        for row in range(16, 32):
+            for column in range(32, 48):
+                wrong[row * 64 + column] += 0.25
+        wrong[20 * 64 + 40] += 1
+        write_npy(self.b, wrong, "(64, 64)")
+        document = self.compare("reorder", self.b, FAILED)
+        self.assertEqual(document["verdict"], "fail")
+        self.assertEqual(document["pattern"], "one tile: rows 16 to 31, columns 32 to 47")
+        self.assertEqual(document["worst"]["index"], [20, 40])
+        self.assertEqual((document["worst"]["row"], document["worst"]["column"]), (20, 40))
+        self.assertAlmostEqual(document["max_abs"], 1.25, places=6)
+        self.assertEqual(sum(document["candidate"]["ulps"].values()), 64 * 64)
+
+    def test_algebra_is_held_to_the_baselines_error(self):
+        write_npy(self.r, [v * (1 + 1e-7 * ((i * 7) % 5 - 2)) for i, v in enumerate(self.values)], "(64, 64)", "<f8")
+        write_npy(self.b, [v * (1 + 1e-7 * ((i * 3) % 5 - 2)) for i, v in enumerate(self.values)], "(64, 64)")
+        self.compare("reorder", self.b, FAILED)
+        write_npy(self.b, [v * (1 + 1e-3 * ((i * 3) % 5 - 2)) for i, v in enumerate(self.values)], "(64, 64)")
+        document = self.compare("algebra", self.b, FAILED, "--reference", self.r)
+        self.assertIn("relative", document["reason"])
+        self.assertGreater(document["ratio_95"][0], 1)
+
+    def test_two_that_are_equally_wrong_fail(self):
+        write_npy(self.r, [2 * v for v in self.values], "(64, 64)", "<f8")
+        document = self.compare("algebra", self.a, FAILED, "--reference", self.r)
+        self.assertIn("absolute", document["reason"])
+        self.assertIn("the baseline is too", document["reason"])
+
+    def test_reads_raw_files(self):
+        raw = self.folder / "a.bin"
+        raw.write_bytes(array.array("H", [0x3F80] * 12).tobytes())
+        document = self.json_of("check", "compare", "--baseline", raw, "--candidate", raw, "--dtype", "bf16", "--shape", "3x4")
+        self.assertEqual(document["candidate"]["elements"], 12)
+        self.refuses("check", "compare", "--baseline", raw, "--candidate", raw, says="must be given")
+        self.refuses("check", "compare", "--baseline", raw, "--candidate", raw, "--dtype", "bf17", says="'bf17' is none of")
+
+    def test_refuses_a_truncated_file(self):
+        self.b.write_bytes(self.a.read_bytes()[:-100])
+        self.refuses("check", "compare", "--baseline", self.a, "--candidate", self.b, says=["b.npy", "size_mismatch"])
+
+
+class Record(CheckTest):
+    def test_records_and_compares_folders(self):
+        for name, kind in (("good", "right"), ("bad", "wrong_tile")):
+            manifest = self.json_of("check", "record", "--out", name, "--", FAULTS, kind)
+            self.assertEqual(list(manifest["outputs"]), ["c.npy"])
+            self.assertEqual(len(manifest["program"]["sha256"]), 64)
+            self.assertEqual(json.loads((self.folder / name / "manifest.json").read_text()), manifest)
+        self.succeeds("check", "compare", "--baseline", "good", "--candidate", "good")
+        document = self.json_of("check", "compare", "--baseline", "good", "--candidate", "bad", code=FAILED)
+        self.assertEqual(document["output"], "c.npy")
+        self.assertIn("one tile", document["pattern"])
+
+    def test_refuses_a_baseline_that_fails(self):
+        self.refuses("check", "record", "--out", "x", "--", FAULTS, "segfault", says="SIGSEGV", code=FAILED)
+        self.refuses("check", "record", "--out", "x", "--", "/no/such/program", says="/no/such/program")
+
+    def test_hashes_the_inputs(self):
+        (self.folder / "in").mkdir()
+        (self.folder / "in" / "a.bin").write_bytes(b"abc")
+        manifest = self.json_of("check", "record", "--out", "x", "--inputs", "in", "--", "sh", "-c", "cat $PINCH_INPUTS/a.bin > $PINCH_OUTPUTS/b.bin")
+        abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        self.assertEqual((manifest["inputs"], manifest["outputs"]), ({"a.bin": abc}, {"b.bin": abc}))
+
+
+class Flake(CheckTest):
+    def flake(self, *arguments, code=0):
+        return self.json_of("check", "flake", *arguments, code=code)
+
+    def test_states_what_clean_runs_cannot_tell(self):
+        run = self.succeeds("check", "flake", "--runs", 20, "--", FAULTS, "right")
+        self.assertIn("a fault of 0.05 is missed by 20 runs 36% of the time", run.stdout)
+
+    def test_answers_with_the_documented_fields(self):
+        # Two words before the command, as a script would write it.
+        run = self.run_pinch("check", "flake", "--runs", 20, "--json", "-", "--", FAULTS, "right")
+        document = run.json()
+        self.assertEqual(list(document)[:6], ["runs", "clusters", "differing", "rate_upper_95", "missed_probability", "verdict"])
+        self.assertEqual((document["runs"], document["differing"], document["verdict"]), (20, 0, "stable"))
+        self.assertAlmostEqual(document["missed_probability"]["p"], 0.3585, places=3)
+        self.assertEqual(len(document["clusters"]), 1)
+
+    def test_takes_the_runs_that_rate_and_confidence_need(self):
+        self.assertEqual(self.flake("--rate", 0.05, "--confidence", 0.95, "--", "true")["runs"], 59)
+
+    def test_finds_the_program_that_differs_one_run_in_twenty(self):
+        count = self.folder / "count"
+        document = self.flake("--", FAULTS, "flaky", count, code=FAILED)
+        self.assertEqual((document["runs"], document["differing"], document["verdict"]), (59, 2, "flaky"))
+        self.assertEqual(sorted(cluster["runs"] for cluster in document["clusters"]), [2, 57])
+
+    def test_tells_new_from_pre_existing(self):
+        count, baseline = self.folder / "count", self.folder / "baseline.json"
+        self.run_pinch("check", "flake", "--runs", 40, "--json", baseline, "--", FAULTS, "flaky", count)
+        self.assertEqual(self.flake("--runs", 40, "--baseline", baseline, "--", FAULTS, "flaky", count, code=FAILED)["verdict"], "pre_existing")
+        self.run_pinch("check", "flake", "--runs", 40, "--json", baseline, "--", FAULTS, "right")
+        script = "test $(($$ % 2)) = 0 && echo even || echo odd"
+        document = self.flake("--runs", 40, "--baseline", baseline, "--", "sh", "-c", script, code=FAILED)
+        self.assertEqual(document["verdict"], "new")
+
+    def test_a_crash_is_a_cluster(self):
+        document = self.flake("--runs", 3, "--", FAULTS, "segfault", code=FAILED)
+        self.assertEqual(document["clusters"][0]["ending"], "killed by SIGSEGV")
+        self.assertIs(document["ended_well"], False)
+
+
+class Bisect(CheckTest):
+    def test_finds_the_knobs_that_fail_together(self):
+        script = "test ${tile} = 64 -a ${stages} = 3 && exit 1; exit 0"
+        document = self.json_of("check", "bisect", "--pass", "tile=16,stages=1,swizzle=0,unroll=1",
+                                "--fail", "tile=64,stages=3,swizzle=1,unroll=4", "--", "sh", "-c", script)
+        self.assertEqual([each["knob"] for each in document["needed"]], ["tile", "stages"])
+        self.assertEqual(document["repeats"], 1)
+
+    def test_repeats_a_flaky_predicate(self):
+        script = "test $unroll = 4 && test $(od -An -N1 -tu1 /dev/urandom) -lt 128 && exit 1; exit 0"
+        document = self.json_of("check", "bisect", "--pass", "tile=16,unroll=1", "--fail", "tile=64,unroll=4", "--", "sh", "-c", script)
+        self.assertEqual([each["knob"] for each in document["needed"]], ["unroll"])
+        self.assertGreater(document["repeats"], 1)
+        self.assertLessEqual(document["error_rate"], 0.05)
+
+    def test_refuses_settings_that_do_not_differ(self):
+        self.refuses("check", "bisect", "--pass", "a=1", "--fail", "a=1", "--", "true", says="values that differ")
+        self.refuses("check", "bisect", "--pass", "a", "--fail", "a=1", "--", "true", says="write KNOB=VALUE")
+        self.refuses("check", "bisect", "--pass", "a=1", "--fail", "a=2", "--", "true", says="did not fail in 20 runs")

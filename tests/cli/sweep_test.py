@@ -1,0 +1,461 @@
+"""pinch sweep: subjects that go wrong in every way, resume, two at once, the JSON contract."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+
+from harness import CliTest, FAILED, OK
+
+FAULTS = os.environ.get("PINCH_FAULTS", "")
+SIGNALLED = 130
+
+
+class SweepTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.database = self.folder / "s.sqlite"
+
+    def subject(self, text, name="subject.toml"):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def arguments(self, spec, *more):
+        return ("sweep", spec, "--db", self.database, *more)
+
+    def sweep(self, spec, *more, **options):
+        return self.json_of(*self.arguments(spec, *more), **options)
+
+    def rows(self):
+        with sqlite3.connect(self.database) as connection:
+            return connection.execute("SELECT point, role, round, verdict FROM trial").fetchall()
+
+
+def by_knob(document, knob):
+    return {point["knobs"][knob]: point for point in document["points"]}
+
+
+class Verdicts(SweepTest):
+    def faults(self, kinds, extra="", outputs=True, limits="timeout_s = 5\nmemory_mib = 256"):
+        values = ", ".join(f'"{kind}"' for kind in kinds)
+        spec = self.subject(f"""
+name = "faults"
+command = ["{FAULTS}", "${{kind}}", "${{argument}}"]
+[let]
+argument = "4099"
+[metric]
+kind = "json"
+name = "ms"
+[limits]
+{limits}
+[knobs.kind]
+values = [{values}]
+default = "{kinds[0]}"
+{'[outputs.c]' + chr(10) + 'file = "c.npy"' if outputs else ''}
+{extra}""")
+        return self.sweep(spec, "--repeats", 2)
+
+    def test_each_planted_fault_ends_in_its_verdict_and_the_sweep_goes_on(self):
+        document = self.faults(["ok", "exit", "segfault", "abort", "allocate", "allocate_unchecked", "grandchildren", "no_metric",
+                                "unknown_kind"], outputs=False)
+        verdicts = {kind: point["verdict"] for kind, point in by_knob(document, "kind").items()}
+        self.assertEqual(verdicts, {"ok": "ok", "exit": "launch_failed", "segfault": "crashed", "abort": "crashed",
+                                    "allocate": "out_of_memory", "allocate_unchecked": "out_of_memory", "grandchildren": "ok",
+                                    "no_metric": "wrong", "unknown_kind": "launch_failed"})
+        points = by_knob(document, "kind")
+        self.assertIn("SIGSEGV", points["segfault"]["detail"])
+        self.assertIn("about to write to address 0", points["segfault"]["stderr"])
+        self.assertIn("killed", points["grandchildren"]["detail"])
+        self.assertIn("no line of stdout is a JSON object with \"ms\"", points["no_metric"]["detail"])
+        self.assertEqual(document["failed"], 7)
+
+    def test_hangs_and_bombs_end_at_the_deadline_and_leave_nothing(self):
+        document = self.faults(["ok", "hang", "bomb", "endless_flood"], outputs=False, limits="timeout_s = 0.5")
+        verdicts = {kind: point["verdict"] for kind, point in by_knob(document, "kind").items()}
+        self.assertEqual(verdicts, {"ok": "ok", "hang": "timeout", "bomb": "timeout", "endless_flood": "timeout"})
+        marked = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if str(self.folder).encode() in file.read():
+                        marked.append(pid)
+            except OSError:
+                pass
+        self.assertEqual(marked, [])
+
+    def test_wrong_outputs_are_told_apart_from_right_ones(self):
+        document = self.faults(["right", "nan", "truncated", "wrong_tile", "ok"])
+        points = by_knob(document, "kind")
+        self.assertEqual({kind: point["verdict"] for kind, point in points.items()},
+                         {"right": "ok", "nan": "wrong", "truncated": "wrong", "wrong_tile": "wrong", "ok": "wrong"})
+        self.assertIn("one tile: rows 16 to 31, columns 32 to 47", points["wrong_tile"]["detail"])
+        self.assertIn("size_mismatch", points["truncated"]["detail"])
+        self.assertIn("one element: row 1, column 13", points["nan"]["detail"])
+        self.assertEqual(document["best"]["knobs"], {"kind": "right"})
+
+    def test_two_gib_of_stdout_are_read_and_not_kept(self):
+        spec = self.subject(f"""
+name = "flood"
+command = ["{FAULTS}", "flood", "2048"]
+metric = {{kind = "json", name = "ms"}}
+limits = {{timeout_s = 60}}
+""")
+        self.assertEqual(self.sweep(spec, "--repeats", 1, timeout=200)["points"][0]["verdict"], "ok")
+
+    def test_one_run_in_twenty_that_differs_is_unstable_or_wrong(self):
+        spec = self.subject(f"""
+name = "flaky"
+command = ["{FAULTS}", "flaky", "{self.folder}/count"]
+metric = {{kind = "json", name = "ms"}}
+outputs = {{c = {{file = "c.npy"}}}}
+""")
+        self.assertEqual(self.sweep(spec, "--repeats", 20)["points"][0]["verdict"], "wrong")
+
+    def test_strict_fails_where_a_point_failed(self):
+        spec = self.subject(f"""
+name = "faults"
+command = ["{FAULTS}", "${{kind}}"]
+metric = {{kind = "json", name = "ms"}}
+knobs = {{kind = {{values = ["ok", "abort"], default = "ok"}}}}
+""")
+        run = self.run_pinch(*self.arguments(spec, "--strict"))
+        self.assertEqual(run.code, FAILED, run)
+        self.assertIn("1 points did not end ok", run.stdout)
+        self.assertEqual(self.run_pinch(*self.arguments(spec)).code, OK)
+
+
+SLEEPER = """
+name = "sleeper"
+command = ["sh", "-c", "echo s ${tile} ${stages} >> log; sleep ${ms}; echo d ${tile} ${stages} >> log; echo '{\\"ms\\": ${cost}}'"]
+metric = {kind = "json", name = "ms"}
+[let]
+ms = "0.01"
+cost = "tile * 10 + stages"
+[knobs.tile]
+values = {from = 1, to = 20}
+default = 1
+[knobs.stages]
+kind = "arg"
+values = [1, 2]
+default = 1
+"""
+
+
+class Contract(SweepTest):
+    def test_answers_with_the_documented_fields(self):
+        spec = self.subject(SLEEPER.replace("20}", "2}").replace("* 10 + stages", "* 10"))
+        document = self.sweep(spec, "--repeats", 2)
+        for key in ("points", "best", "findings"):
+            self.assertIn(key, document)
+        self.assertEqual(document["best"], {"knobs": {"tile": 1, "stages": 1}, "metric": 10.0})
+        for point in document["points"]:
+            self.assertEqual(list(point)[:6], ["problem", "knobs", "verdict", "metric", "samples", "detail"])
+            # Two points tie and are run twice more.
+            self.assertEqual(len(point["samples"]), 4 if point["knobs"]["tile"] == 1 else 2)
+        # stages changes nothing that is measured.
+        self.assertEqual([(finding["kind"], finding["knob"]) for finding in document["findings"]], [("no_effect", "stages")])
+
+    def test_refused_points_are_rows_that_name_the_rule_and_never_run(self):
+        spec = self.subject(SLEEPER.replace("20}", "4}") + """
+[[constraint]]
+require = "tile * stages <= 6"
+reason = "shared memory"
+[[contract]]
+id = "handoff"
+require = "stages == 1 or tile != 2"
+reason = "the producer overtakes the consumer"
+""")
+        document = self.sweep(spec, "--repeats", 1)
+        refused = {(p["knobs"]["tile"], p["knobs"]["stages"]): p for p in document["points"] if p["verdict"] == "illegal"}
+        self.assertEqual(set(refused), {(4, 2), (2, 2)})
+        self.assertIn("constraint 'tile * stages <= 6': shared memory", refused[4, 2]["detail"])
+        self.assertIn("contract 'handoff': the producer overtakes", refused[2, 2]["detail"])
+        ran = (self.folder / "log").read_text()
+        self.assertNotIn("s 4 2", ran)
+        self.assertNotIn("s 2 2", ran)
+
+    def test_a_contract_is_broken_on_request_only(self):
+        spec = self.subject(f"""
+name = "contract"
+command = ["sh", "-c", "test ${{stages}} -gt 2 -a -n \\"$PINCH_POISON\\" && exec {FAULTS} wrong_tile; exec {FAULTS} right"]
+metric = {{kind = "json", name = "ms"}}
+outputs = {{c = {{file = "c.npy"}}}}
+[knobs.stages]
+values = [1, 2, 3]
+default = 1
+[[contract]]
+id = "handoff"
+require = "stages < 3"
+reason = "the producer overtakes the consumer"
+""")
+        document = self.sweep(spec, "--repeats", 1, "--demonstrate", "handoff")
+        shown = [finding for finding in document["findings"] if finding["kind"] == "contract_broken"]
+        self.assertEqual(len(shown), 1)
+        self.assertEqual((shown[0]["knobs"], shown[0]["verdict"]), ({"stages": 3}, "wrong"))
+        self.refuses(*self.arguments(spec, "--demonstrate", "other"), says="'other' is no contract; there are: 'handoff'")
+
+    def test_lists_and_counts_without_running(self):
+        spec = self.subject(SLEEPER)
+        run = self.succeeds(*self.arguments(spec, "--list"))
+        self.assertEqual(run.stdout.count("tile="), 40)
+        self.assertIn("would run 205 processes", self.succeeds(*self.arguments(spec, "--dry-run")).stdout)
+        self.assertFalse((self.folder / "log").exists())
+        self.assertFalse(self.database.exists())
+
+    def test_writes_csv_and_t4(self):
+        spec = self.subject(SLEEPER.replace("20}", "2}") + "[[constraint]]\nrequire = \"tile < 2 or stages < 2\"\nreason = \"x\"\n")
+        self.succeeds(*self.arguments(spec, "--repeats", 1, "--csv", "out.csv", "--t4", "out.json"))
+        lines = (self.folder / "out.csv").read_text().splitlines()
+        self.assertEqual(lines[0], "tile,stages,verdict,metric,samples,device,detail")
+        self.assertEqual(len(lines), 5)
+        document = json.loads((self.folder / "out.json").read_text())
+        self.assertEqual(document["schema_version"], "1.0.0")
+        for result in document["results"]:
+            for key in ("configuration", "times", "invalidity", "correctness"):
+                self.assertIn(key, result)
+        self.assertEqual(sorted(result["invalidity"] for result in document["results"]), ["constraints", "correct", "correct", "correct"])
+
+    def test_gives_each_device_one_point_at_a_time(self):
+        spec = self.subject("""
+name = "devices"
+command = ["sh", "-c", "mkdir lock$PINCH_DEVICE || exit 7; sleep 0.01; rmdir lock$PINCH_DEVICE; echo \\"{\\\\\\"ms\\\\\\": 1}\\"; test $CUDA_VISIBLE_DEVICES = $PINCH_DEVICE"]
+metric = {kind = "json", name = "ms"}
+knobs = {tile = {kind = "env", values = {from = 1, to = 12}, default = 1}}
+""")
+        document = self.sweep(spec, "--repeats", 2, "--devices", "0,1")
+        self.assertEqual({point["verdict"] for point in document["points"]}, {"ok"})
+        self.assertEqual({point["device"] for point in document["points"]}, {"0", "1"})
+
+    def test_inputs_are_saved_once_and_handed_over(self):
+        spec = self.subject("""
+name = "inputs"
+command = ["sh", "-c", "cp $PINCH_INPUTS/a.npy $PINCH_OUTPUTS/b.npy && echo '{\\"ms\\": 1}'"]
+metric = {kind = "json", name = "ms"}
+problem = {m = [4, 8]}
+inputs = {a = {dtype = "f32", shape = ["m", "2 * m"], seed = 3}}
+outputs = {b = {file = "b.npy"}}
+""")
+        document = self.sweep(spec, "--repeats", 1)
+        self.assertEqual([point["problem"] for point in document["points"]], [{"m": 4}, {"m": 8}])
+        self.assertEqual(len(document["problems"]), 2)
+        self.assertEqual(len(document["inputs"][0]["sha256"]), 64)
+
+
+class Builds(SweepTest):
+    SPEC = """
+name = "build"
+command = ["${binary}"]
+metric = {kind = "json", name = "ms"}
+[build]
+command = ["sh", "-c", "echo built >> builds; case '${defines}' in *TILE=3*) echo no tile of 3 >&2; exit 1;; *) printf '#!/bin/sh\\necho {\\\\\\"ms\\\\\\": 1}\\n' > ${binary}; chmod +x ${binary};; esac"]
+sources = ["source.c"]
+[knobs.tile]
+kind = "define"
+values = [1, 2, 3]
+default = 1
+"""
+
+    def test_builds_are_cached_by_content_and_failures_are_rows(self):
+        (self.folder / "source.c").write_text("int x;")
+        spec = self.subject(self.SPEC)
+        document = self.sweep(spec, "--repeats", 2)
+        points = by_knob(document, "tile")
+        self.assertEqual([points[tile]["verdict"] for tile in (1, 2, 3)], ["ok", "ok", "compile_failed"])
+        self.assertIn("no tile of 3", points[3]["stderr"])
+        self.assertEqual((self.folder / "builds").read_text().count("built"), 3)
+        # Both values give the same file: the knob does nothing.
+        self.assertEqual(document["findings"], [], "one value did not build, so nothing is claimed")
+        self.sweep(spec, "--repeats", 3)
+        self.assertEqual((self.folder / "builds").read_text().count("built"), 4, "only the failed build is tried again")
+        (self.folder / "source.c").write_text("int y;")
+        self.sweep(spec, "--repeats", 1)
+        self.assertEqual((self.folder / "builds").read_text().count("built"), 7)
+
+    def test_a_define_that_changes_no_byte_has_no_effect(self):
+        (self.folder / "source.c").write_text("int x;")
+        document = self.sweep(self.subject(self.SPEC.replace("[1, 2, 3]", "[1, 2]")), "--repeats", 2)
+        self.assertEqual([(finding["knob"], finding["detail"]) for finding in document["findings"]],
+                         [("tile", "the build is the same file at all its values")])
+
+
+class Resume(SweepTest):
+    def log(self):
+        path = self.folder / "log"
+        return path.read_text().split("\n")[:-1] if path.exists() else []
+
+    def test_kill_9_loses_only_the_point_in_flight(self):
+        spec = self.subject(SLEEPER)
+        process = self.start(*self.arguments(spec, "--repeats", 5))
+        deadline = time.monotonic() + 60
+        while len([line for line in self.log() if line[0] == "d"]) < 100 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
+        kept = len(self.rows())
+        self.assertGreaterEqual(kept, 99)
+        self.assertLess(kept, 205)
+        time.sleep(0.1)  # the run in flight, which nobody stopped yet, ends
+        started = len([line for line in self.log() if line[0] == "s"])
+        self.assertLessEqual(started - kept, 1)
+        document = self.sweep(spec, "--repeats", 5)
+        self.assertEqual(len(document["points"]), 40)
+        for point in document["points"]:
+            self.assertEqual(len(point["samples"]), 5)
+        rows = [row for row in self.rows() if row[1] != "confirm"]
+        self.assertEqual(len(rows), 205)
+        started = [line for line in self.log() if line[0] == "s"]
+        self.assertLessEqual(len(started), 206, "nothing stored was run again")
+        # A third start finds everything there.
+        self.sweep(spec, "--repeats", 5)
+        self.assertEqual(len([line for line in self.log() if line[0] == "s"]), len(started))
+
+    def test_what_a_killed_sweep_left_running_is_ended(self):
+        spec = self.subject(SLEEPER.replace('ms = "0.01"', 'ms = "1000"').replace("20}", "2}"))
+        process = self.start(*self.arguments(spec))
+        while not self.log():
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
+
+        def sleepers():
+            return subprocess.run(["pgrep", "-f", "^sleep 1000$"], capture_output=True, text=True).stdout.split()
+
+        before = set(sleepers())
+        self.assertTrue(before)
+        resumed = self.start(*self.arguments(spec))
+        deadline = time.monotonic() + 20
+        while before & set(sleepers()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertFalse(before & set(sleepers()))
+        resumed.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(resumed).code, SIGNALLED)
+
+    def test_ctrl_c_ends_with_what_there_is(self):
+        spec = self.subject(SLEEPER)
+        process = self.start(*self.arguments(spec, "--json", "-"))
+        while len(self.log()) < 20:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        run = self.finish(process)
+        self.assertEqual(run.code, SIGNALLED, run)
+        self.assertGreater(len(run.json()["points"]), 3)
+
+    def test_another_seed_is_another_sweep(self):
+        spec = self.subject(SLEEPER.replace("20}", "2}"))
+        self.sweep(spec, "--repeats", 1)
+        self.sweep(spec, "--repeats", 1, "--seed", 2)
+        self.assertEqual(len([row for row in self.rows() if row[1] != "confirm"]), 10)
+        self.sweep(spec, "--repeats", 1, "--fresh")
+        self.assertEqual(len([row for row in self.rows() if row[1] != "confirm"]), 10)
+
+    def test_two_at_once_on_one_database_lose_no_row(self):
+        one = self.subject(SLEEPER, "one.toml")
+        two = self.subject(SLEEPER.replace("sleeper", "other"), "two.toml")
+        started = [self.start(*self.arguments(spec, "--repeats", 2)) for spec in (one, two)]
+        for process in started:
+            self.assertEqual(self.finish(process, 120).code, OK)
+        self.assertEqual(len([row for row in self.rows() if row[1] != "confirm"]), 2 * 82)
+
+
+class Strategies(SweepTest):
+    def test_budgets_are_kept(self):
+        spec = self.subject(SLEEPER)
+        document = self.sweep(spec, "--strategy", "random", "--points", 10, "--repeats", 1)
+        self.assertEqual(len(document["points"]), 10)
+        self.assertEqual(document["problems"][0]["not_run"], 30)
+        document = self.sweep(spec, "--seconds", 0.3, "--repeats", 100, "--fresh")
+        self.assertLess(sum(len(point["samples"]) for point in document["points"]), 2000)
+        document = self.sweep(spec, "--strategy", "local", "--points", 12, "--repeats", 1, "--fresh")
+        self.assertEqual(len(document["points"]), 12)
+        document = self.sweep(spec, "--strategy", "halving", "--repeats", 1, "--fresh")
+        self.assertEqual(document["best"]["knobs"]["tile"], 1)
+
+    RECORDED = {"device_name": "Testing", "kernel_name": "convolution", "problem_size": [4096],
+                "tune_params_keys": ["block_x", "block_y"], "tune_params": {"block_x": [16, 32], "block_y": [1, 2]},
+                "objective": "time",
+                "cache": {"16,1": {"block_x": 16, "block_y": 1, "time": 3.9, "times": [3.9, 3.91, 3.9]},
+                          "16,2": {"block_x": 16, "block_y": 2, "time": "RuntimeFailedConfig"},
+                          "32,1": {"block_x": 32, "block_y": 1, "time": 2.5, "times": [2.5, 2.51, 2.5]}}}
+
+    def test_replays_a_recording_with_no_device(self):
+        path = self.folder / "recorded.json"
+        path.write_text(json.dumps(self.RECORDED))
+        document = self.json_of("sweep", "--replay", path)
+        self.assertEqual(document["best"], {"knobs": {"block_x": 32, "block_y": 1}, "metric": 2.5})
+        verdicts = {(p["knobs"]["block_x"], p["knobs"]["block_y"]): p["verdict"] for p in document["points"]}
+        self.assertEqual(verdicts, {(16, 1): "ok", (16, 2): "launch_failed", (32, 1): "ok", (32, 2): "illegal"})
+        path.write_text(json.dumps(self.RECORDED)[:-2] + ",\n")
+        self.assertEqual(self.json_of("sweep", "--replay", path)["best"]["metric"], 2.5)
+        path.write_text("{}")
+        self.refuses("sweep", "--replay", path, says="\"tune_params_keys\" is missing")
+
+
+class Usage(SweepTest):
+    def test_names_file_line_and_what_is_allowed(self):
+        spec = self.subject('name = "x"\ncommand = ["true"]\n[metrik]\nkind = "wall"\n')
+        self.refuses(*self.arguments(spec), says=["subject.toml:", "a subject has no key \"metrik\"; did you mean metric"])
+        spec = self.subject('name = "x"\ncommand = ["true"]\n')
+        self.refuses(*self.arguments(spec), says=["subject.toml:", "the key 'metric' is missing"])
+        self.refuses("sweep", "/no/such/file.toml", says="/no/such/file.toml")
+        self.refuses("sweep", says="SPEC or --replay")
+
+    def test_refuses_a_default_that_is_illegal(self):
+        spec = self.subject(SLEEPER + "[[constraint]]\nrequire = \"tile > 3\"\nreason = \"too small\"\n")
+        self.refuses(*self.arguments(spec), says=["subject.toml:", "the default tile=1,stages=1 breaks the rule tile > 3: too small"])
+
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Examples(SweepTest):
+    def copied(self, name):
+        shutil.copytree(ROOT / "examples" / name, self.folder / name)
+        return self.folder / name / "subject.toml"
+
+    def test_the_cpp_program_builds_agrees_and_is_picked(self):
+        document = self.sweep(self.copied("cpp"), "--repeats", 1, timeout=110)
+        ran = [point for point in document["points"] if point["verdict"] != "illegal"]
+        self.assertEqual({point["verdict"] for point in ran}, {"ok"}, ran)
+        self.assertEqual(len({point["outputs"]["c"] for point in ran}), 1, "every tile sums in one order")
+        self.assertEqual(len([point for point in document["points"] if point["verdict"] == "illegal"]), 1)
+
+    def test_the_python_program_runs(self):
+        document = self.sweep(self.copied("python"), "--repeats", 1)
+        self.assertEqual({point["verdict"] for point in document["points"]}, {"ok"})
+
+    def test_the_cuda_program_compiles(self):
+        spec = self.copied("cuda")
+        self.assertEqual(self.succeeds(*self.arguments(spec, "--list")).stdout.count("block="), 20)
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        if not os.path.exists(nvcc):
+            self.skipTest("no nvcc on this machine")
+        subprocess.run([nvcc, "-O3", "-arch=sm_90a", "-Werror", "all-warnings", "-o", "a.out", "scaled_add.cu"], check=True,
+                       cwd=spec.parent)
+
+
+class Schema(SweepTest):
+    """The schema lists the keys that the reader allows: both are asked."""
+
+    TABLES = {"a subject": ("", []), "build": ("[build]", ["build"]), "limits": ("[limits]", ["limits"]), "check": ("[check]", ["check"]),
+              "knob k": ("[knobs.k]", ["knobs", "*"]), "output c": ("[outputs.c]", ["outputs", "*"]),
+              "constraint": ("[[constraint]]", ["constraint", "[]"]), "input a": ("[inputs.a]", ["inputs", "*"])}
+
+    def test_agrees_with_the_reader(self):
+        schema = json.loads((ROOT / "docs" / "subject.schema.json").read_text())
+        for what, (header, path) in self.TABLES.items():
+            node = schema
+            for step in path:
+                node = node["additionalProperties"] if step == "*" else node["items"] if step == "[]" else node["properties"][step]
+                if "$ref" in node:
+                    node = schema["$defs"][node["$ref"].split("/")[-1]]
+            keys = set().union(*(each["properties"] for each in node["oneOf"])) if "oneOf" in node else set(node["properties"])
+            head = 'name = "x"\ncommand = ["true"]\nmetric = {kind = "wall"}\n'
+            run = self.run_pinch(*self.arguments(self.subject(head + header + "\nplanted = 1\n")))
+            self.assertIn(f'{what} has no key "planted"', run.stderr)
+            self.assertEqual(set(re.search(r"It has: (.*)", run.stderr)[1].split(", ")), keys, what)

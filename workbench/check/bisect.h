@@ -1,0 +1,30 @@
+// Which of the settings that differ make a program fail: delta debugging (Zeller and Hildebrandt 2002) over a predicate
+// that may be flaky.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pinch/result.h"
+
+namespace pinch::check {
+
+struct Bisection {
+  std::vector<std::size_t> needed;  ///< indices of the differences that together fail, none of which can be left out
+  int tests = 0;                    ///< settings that were tried
+  int runs = 0;
+  double failure_rate = 1;  ///< of the failing setting, as it was seen
+  int repeats = 1;          ///< runs that a setting must pass
+  double error_rate = 0;  ///< probability that some setting passed by luck, at most; assumes that it fails as often as
+                          ///< the failing setting does
+};
+
+/// `fails(on)`: runs once with the differences of `on` taken from the failing setting and the others from the passing
+/// one. The failing setting is run 20 times to see its rate; a setting counts as passing after so many clean runs that
+/// the probability of luck stays at `error_rate` over the whole search. Errors: kInvalidArgument where the failing
+/// setting never fails in those runs, or the passing one does; what `fails` returns.
+Result<Bisection> bisect(std::size_t differences, double error_rate,
+                         const std::function<Result<bool>(const std::vector<std::size_t>& on)>& fails);
+
+}  // namespace pinch::check

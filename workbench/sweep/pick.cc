@@ -1,0 +1,145 @@
+#include "workbench/sweep/pick.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace pinch::sweep {
+namespace {
+
+using measure::Verdict;
+
+double median(const std::vector<double>& values) {
+  return measure::summarize(values).median;
+}
+
+}  // namespace
+
+std::optional<double> Measured::metric() const {
+  if (verdict != Verdict::kOk || samples.empty()) return std::nullopt;
+  return median(samples);
+}
+
+void fold(Measured& point, const StoredTrial& stored) {
+  const Trial& trial = stored.trial;
+  ++point.trials;
+  if (point.binary.empty()) point.binary = trial.binary;
+  if (point.device.empty()) point.device = trial.device;
+  if (point.verdict != Verdict::kOk) return;
+  if (trial.verdict != Verdict::kOk) {
+    point.verdict = trial.verdict;
+    point.detail = trial.detail;
+    point.err = trial.err;
+    return;
+  }
+  if (!trial.detail.empty()) point.detail = trial.detail;
+  if (point.outputs.empty()) point.outputs = trial.outputs;
+  if (point.outputs != trial.outputs) {
+    point.verdict = Verdict::kUnstable;
+    point.detail = fmt::format("the outputs of run {} differ from those of the first on the same inputs", point.trials);
+    return;
+  }
+  if (trial.samples.empty()) return;
+  auto& list = stored.key.role == Role::kSample ? point.samples
+               : stored.key.role == Role::kTwin ? point.twin
+                                                : point.confirm;
+  list.push_back(median(trial.samples));
+  if (stored.key.role == Role::kSample) point.rounds.push_back(stored.key.round);
+}
+
+double cost_ratio(const Measured& a, const Measured& b, bool lower_is_better) {
+  std::map<int, double> of_b;
+  for (std::size_t i = 0; i < b.samples.size(); ++i) of_b[b.rounds[i]] = b.samples[i];
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < a.samples.size(); ++i) {
+    if (const auto found = of_b.find(a.rounds[i]); found != of_b.end()) ratios.push_back(a.samples[i] / found->second);
+  }
+  constexpr std::size_t kFewestPairs = 3;
+  const double ratio = ratios.size() >= kFewestPairs ? median(ratios) : *a.metric() / *b.metric();
+  return lower_is_better ? ratio : 1 / ratio;
+}
+
+std::vector<std::size_t> contenders(const std::vector<Measured>& points, const Pick& pick, const PickPolicy& policy) {
+  std::vector<std::size_t> list;
+  for (std::size_t i = 0; i < points.size() && pick.fastest != nullptr; ++i) {
+    if (points[i].metric() && cost_ratio(points[i], *pick.fastest, policy.lower_is_better) <= 1 + 2 * pick.band)
+      list.push_back(i);
+  }
+  return list;
+}
+
+Pick pick(const std::vector<Measured>& points, std::size_t standard, const PickPolicy& policy) {
+  Pick result;
+  // As a cost: a metric of which more is better counts by its reciprocal, so that bands are ratios both ways.
+  const auto cost = [&](double value) { return policy.lower_is_better ? value : 1 / value; };
+  const Measured* origin = standard < points.size() && points[standard].metric() ? &points[standard] : nullptr;
+  for (const Measured& point : points) {
+    const auto metric = point.metric();
+    if (metric && (result.fastest == nullptr || cost(*metric) < cost(*result.fastest->metric())))
+      result.fastest = &point;
+  }
+  if (result.fastest == nullptr) return result;
+  result.aa_spread =
+      origin != nullptr ? measure::spread(origin->samples, origin->twin) : std::numeric_limits<double>::infinity();
+  result.band = std::max(policy.tie_band, measure::relative_noise(result.fastest->samples));
+  if (std::isfinite(result.aa_spread)) result.band = std::max(result.band, result.aa_spread);
+  if (origin != nullptr) result.regret = cost_ratio(*origin, *result.fastest, policy.lower_is_better);
+  const auto ties = [&](const Measured& point) {
+    return point.metric() && cost_ratio(point, *result.fastest, policy.lower_is_better) <= 1 + result.band;
+  };
+  result.best = origin != nullptr && ties(*origin) ? origin : nullptr;
+  for (const Measured& point : points) {
+    if (result.best != nullptr || !ties(point)) continue;
+    const bool refuted =
+        origin != nullptr && !point.confirm.empty() && cost(median(point.confirm)) >= cost(*origin->metric());
+    if (refuted) continue;
+    result.best = &point;
+    result.surprising = point.confirm.empty();
+  }
+  if (result.best == nullptr) result.best = origin;  // every faster one was refuted
+  return result;
+}
+
+std::vector<Finding> no_effect(const Subject& subject, const std::vector<Measured>& points, double band) {
+  std::vector<Finding> findings;
+  for (std::size_t knob = 0; knob < subject.knobs.size(); ++knob) {
+    if (subject.knobs[knob].values.size() < 2) continue;
+    std::map<Choice, std::vector<const Measured*>> groups;
+    for (const Measured& point : points) {
+      Choice others = point.choice;
+      others[knob] = 0;
+      groups[others].push_back(&point);
+    }
+    // Without defines in it the build is one file whatever a knob says.
+    bool by_binary = subject.knobs[knob].kind == KnobKind::kDefine;
+    bool by_result = true, any = false;
+    double widest = 0;
+    std::size_t seen = 0;
+    for (const auto& [others, group] : groups) {
+      if (group.size() < 2) continue;
+      any = true;
+      seen = std::max(seen, group.size());
+      const Measured& first = *group.front();
+      for (const Measured* point : group) {
+        by_binary = by_binary && !point->binary.empty() && point->binary == first.binary;
+        by_result = by_result && point->metric() && first.metric() && point->outputs == first.outputs;
+        if (!by_result) continue;
+        const double ratio = *point->metric() / *first.metric();
+        widest = std::max(widest, std::max(ratio, 1 / ratio) - 1);
+      }
+    }
+    by_result = by_result && widest <= band;
+    if (!any || seen < subject.knobs[knob].values.size() || (!by_binary && !by_result)) continue;
+    findings.push_back({"no_effect", subject.knobs[knob].name,
+                        by_binary
+                            ? std::string("the build is the same file at all its values")
+                            : fmt::format("{} and times within {:.1f}% of each other at all its values, band {:.1f}%",
+                                          subject.outputs.empty() ? "no outputs to compare," : "equal outputs",
+                                          100 * widest, 100 * band)});
+  }
+  return findings;
+}
+
+}  // namespace pinch::sweep

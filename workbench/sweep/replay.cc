@@ -1,0 +1,144 @@
+#include "workbench/sweep/replay.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "src/core/file_error.h"
+
+namespace pinch::sweep {
+namespace {
+
+using measure::Verdict;
+using nlohmann::json;
+
+Error broken(const std::string& path, std::string_view what) {
+  return {ErrorCode::kCorrupt, fmt::format("is no cache file of Kernel Tuner: {}", what), path};
+}
+
+std::optional<Value> value_of(const json& node) {
+  if (node.is_boolean()) return Value(node.get<bool>());
+  if (node.is_number_integer()) return Value(node.get<std::int64_t>());
+  if (node.is_number()) return Value(node.get<double>());
+  if (node.is_string()) return Value(node.get<std::string>());
+  return std::nullopt;
+}
+
+// A run that was cut off leaves the last brackets out, and perhaps a comma.
+json parse_closed(std::string text) {
+  json document = json::parse(text, nullptr, false);
+  if (!document.is_discarded()) return document;
+  while (!text.empty() && (std::isspace(static_cast<unsigned char>(text.back())) != 0 || text.back() == ','))
+    text.pop_back();
+  return json::parse(text + "}}", nullptr, false);
+}
+
+Trial trial_of(const json& entry, const std::string& objective) {
+  Trial trial;
+  const json& time = entry.contains(objective) ? entry[objective] : json();
+  if (time.is_string()) {
+    const std::string what = time.get<std::string>();
+    trial.verdict = what == "InvalidConfig"             ? Verdict::kIllegal
+                    : what == "CompilationFailedConfig" ? Verdict::kCompileFailed
+                                                        : Verdict::kLaunchFailed;
+    trial.detail = what;
+    return trial;
+  }
+  const json& times = objective == "time" && entry.contains("times") ? entry["times"] : json::array({time});
+  for (const json& each : times) {
+    if (each.is_number() && each.get<double>() > 0) trial.samples.push_back(each.get<double>());
+  }
+  if (trial.samples.empty()) {
+    trial.verdict = Verdict::kWrong;
+    trial.detail = fmt::format("no metric: '{}' is no number above 0", objective);
+  }
+  return trial;
+}
+
+}  // namespace
+
+Result<Recording> read_recording(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return os_error(path, "cannot be opened", errno);
+  std::stringstream text;
+  text << file.rdbuf();
+  const json document = parse_closed(text.str());
+  if (!document.is_object()) return broken(path, "it is not a JSON object");
+  for (const char* key : {"tune_params_keys", "tune_params", "cache"}) {
+    if (!document.contains(key)) return broken(path, fmt::format("\"{}\" is missing", key));
+  }
+  if (!document["tune_params_keys"].is_array() || !document["tune_params"].is_object() ||
+      !document["cache"].is_object()) {
+    return broken(path, "tune_params_keys is a list, tune_params and cache are objects");
+  }
+  Recording recording;
+  Subject& subject = recording.subject;
+  subject.file = path;
+  subject.name = document.value("kernel_name", "recorded");
+  recording.device = document.value("device_name", "");
+  subject.metric.kind = MetricKind::kJson;
+  subject.metric.name = document.contains("objective") && document["objective"].is_string()
+                            ? document["objective"].get<std::string>()
+                            : "time";
+  subject.metric.unit = subject.metric.name == "time" ? "ms" : "";
+  subject.metric.lower_is_better = subject.metric.name.find("/s") == std::string::npos;
+  for (const json& key : document["tune_params_keys"]) {
+    if (!key.is_string() || !document["tune_params"].contains(key.get<std::string>())) {
+      return broken(path, "tune_params has not the keys that tune_params_keys lists");
+    }
+    Knob knob;
+    knob.name = key.get<std::string>();
+    const json& values = document["tune_params"][knob.name];
+    for (const json& each : values.is_array() ? values : json::array({values})) {
+      const auto value = value_of(each);
+      if (!value) return broken(path, fmt::format("a value of {} is no number, text or boolean", knob.name));
+      knob.values.push_back(*value);
+    }
+    if (knob.values.empty()) return broken(path, fmt::format("{} has no values", knob.name));
+    subject.knobs.push_back(std::move(knob));
+  }
+  const Space space(subject, {});
+  std::optional<Choice> first;
+  for (const auto& [name, entry] : document["cache"].items()) {
+    Choice choice;
+    for (const Knob& knob : subject.knobs) {
+      const auto value = entry.is_object() && entry.contains(knob.name) ? value_of(entry[knob.name]) : std::nullopt;
+      const auto found = std::find_if(knob.values.begin(), knob.values.end(),
+                                      [&](const Value& each) { return value && same(each, *value); });
+      if (found == knob.values.end())
+        return broken(path, fmt::format("entry {} has no listed value of {}", quote_name(name), knob.name));
+      choice.push_back(static_cast<std::uint32_t>(found - knob.values.begin()));
+    }
+    Trial trial = trial_of(entry, subject.metric.name);
+    if (trial.verdict == Verdict::kOk && (!first || choice < *first)) first = choice;
+    recording.trials[space.text(choice)] = std::move(trial);
+  }
+  if (!first) return broken(path, "no configuration in it has a time");
+  // Kernel Tuner has no default: the first configuration that worked stands for it.
+  for (std::size_t i = 0; i < subject.knobs.size(); ++i) subject.knobs[i].standard = (*first)[i];
+  return recording;
+}
+
+Result<Trial> ReplayExecutor::run(const Space& space, const Choice& choice, const TrialKey& key, const std::string&) {
+  const auto found = recording_.trials.find(space.text(choice));
+  Trial trial;
+  if (found == recording_.trials.end()) {
+    trial.verdict = Verdict::kIllegal;
+    trial.detail = "not in the recording";
+    return trial;
+  }
+  trial = found->second;
+  if (trial.samples.size() > 1) {
+    // A round takes the next sample, the default's twin the one half the list later.
+    const std::size_t shift = key.role == Role::kSample ? 0 : trial.samples.size() / 2;
+    const std::size_t at = (static_cast<std::size_t>(key.round) + shift) % trial.samples.size();
+    trial.samples = {trial.samples[at]};
+  }
+  return trial;
+}
+
+}  // namespace pinch::sweep

@@ -1,0 +1,649 @@
+#include "workbench/sweep/subject_file.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <toml++/toml.h>
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "src/core/file_error.h"
+#include "src/core/nearest.h"
+
+namespace pinch::sweep {
+namespace {
+
+namespace fs = std::filesystem;
+using check::Change;
+using check::Distribution;
+
+constexpr std::size_t kMostValues = 1 << 20;
+
+bool is_name(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !text.empty() && letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+// Reads fields of TOML tables and keeps the first error, so that the reading reads like the file. After an error every
+// getter gives an empty value.
+class Reader {
+ public:
+  explicit Reader(std::string path) : path_(std::move(path)) {}
+
+  [[nodiscard]] bool failed() const { return error_.has_value(); }
+  [[nodiscard]] const Error& error() const { return *error_; }
+  [[nodiscard]] std::string where(const toml::node& node) const {
+    return fmt::format("{}:{}", path_, node.source().begin.line);
+  }
+  void fail(const toml::node& node, const std::string& text) {
+    if (!error_) error_ = Error{ErrorCode::kInvalidArgument, text, where(node)};
+  }
+  void fail(const Error& error) {
+    if (!error_) error_ = error;
+  }
+
+  // Refuses keys that the table may not have.
+  void allow(const toml::table& table, std::string_view what, std::vector<std::string> keys) {
+    for (const auto& [key, node] : table) {
+      const std::string name(key.str());
+      if (std::find(keys.begin(), keys.end(), name) != keys.end()) continue;
+      const std::string hint = did_you_mean(name, keys, 1);
+      return fail(node,
+                  fmt::format("{} has no key {}; {} It has: {}", what, quote_name(name), hint, fmt::join(keys, ", ")));
+    }
+  }
+
+  const toml::node* get(const toml::table& table, std::string_view key, bool required) {
+    const toml::node* node = table.get(key);
+    if (node == nullptr && required) fail(table, fmt::format("the key '{}' is missing", key));
+    return node;
+  }
+  std::string text(const toml::table& table, std::string_view key, bool required = false, std::string otherwise = {}) {
+    const toml::node* node = get(table, key, required);
+    if (node == nullptr) return otherwise;
+    if (const auto* value = node->as_string()) return value->get();
+    fail(*node, fmt::format("'{}' is a text in quotes", key));
+    return otherwise;
+  }
+  double number(const toml::table& table, std::string_view key, double otherwise) {
+    const toml::node* node = get(table, key, false);
+    if (node == nullptr) return otherwise;
+    const auto value = node->value<double>();
+    if (value && node->is_number() && std::isfinite(*value) && *value > 0) return *value;
+    fail(*node, fmt::format("'{}' is a number above 0", key));
+    return otherwise;
+  }
+  std::int64_t integer(const toml::table& table, std::string_view key, std::int64_t otherwise) {
+    const toml::node* node = get(table, key, false);
+    if (node == nullptr) return otherwise;
+    if (const auto* value = node->as_integer()) return value->get();
+    fail(*node, fmt::format("'{}' is an integer", key));
+    return otherwise;
+  }
+  std::vector<std::string> texts(const toml::table& table, std::string_view key, bool required = false) {
+    std::vector<std::string> list;
+    const toml::node* node = get(table, key, required);
+    if (node == nullptr) return list;
+    const toml::array* array = node->as_array();
+    for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+      const auto* each = array->get(i)->as_string();
+      if (each == nullptr) break;
+      list.push_back(each->get());
+    }
+    if (array == nullptr || list.size() != array->size() || (required && list.empty())) {
+      fail(*node, fmt::format("'{}' is a list of texts, as in [\"./program\", \"--size\", \"${{m}}\"]", key));
+    }
+    return list;
+  }
+  const toml::table* table(const toml::table& parent, std::string_view key) {
+    const toml::node* node = get(parent, key, false);
+    if (node != nullptr && node->as_table() == nullptr) fail(*node, fmt::format("'{}' is a table: [{}]", key, key));
+    return node == nullptr ? nullptr : node->as_table();
+  }
+  template <class Enum>
+  Enum choice(const toml::table& table, std::string_view key, Enum otherwise,
+              std::initializer_list<std::pair<const char*, Enum>> choices, bool required = false) {
+    const toml::node* node = get(table, key, required);
+    if (node == nullptr) return otherwise;
+    std::vector<std::string> names;
+    for (const auto& [name, value] : choices) {
+      if (node->is_string() && node->as_string()->get() == name) return value;
+      names.emplace_back(name);
+    }
+    fail(*node, fmt::format("'{}' is one of: {}", key, fmt::join(names, ", ")));
+    return otherwise;
+  }
+
+  std::optional<Value> value(const toml::node& node) {
+    if (const auto* flag = node.as_boolean()) return Value(flag->get());
+    if (const auto* integer = node.as_integer()) return Value(integer->get());
+    if (const auto* text = node.as_string()) return Value(text->get());
+    if (const auto* real = node.as_floating_point(); real != nullptr && std::isfinite(real->get())) {
+      return Value(real->get());
+    }
+    fail(node, "a value is an integer, a finite number, a text or a boolean");
+    return std::nullopt;
+  }
+  // A value alone, a list of them, or {from, to, step | times}.
+  std::vector<Value> values(const toml::node& node) {
+    std::vector<Value> list;
+    if (const auto* array = node.as_array()) {
+      for (const toml::node& each : *array) {
+        if (auto one = value(each)) list.push_back(std::move(*one));
+      }
+    } else if (const auto* range = node.as_table()) {
+      list = range_values(*range);
+    } else if (auto one = value(node)) {
+      list.push_back(std::move(*one));
+    }
+    if (list.empty()) fail(node, "at least one value is needed");
+    for (std::size_t i = 0; i < list.size() && list.size() <= 4096; ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (same(list[i], list[j])) fail(node, fmt::format("the value {} appears twice", to_string(list[i])));
+      }
+    }
+    return list;
+  }
+  Expression expression(const toml::node& node) {
+    const auto* text = node.as_string();
+    if (text == nullptr) {
+      if (const auto* integer = node.as_integer()) return parsed(fmt::format("{}", integer->get()), node);
+      fail(node, "an expression is a text in quotes, as in \"tile_m * tile_n <= 4096\"");
+      return {};
+    }
+    return parsed(text->get(), node);
+  }
+
+ private:
+  Expression parsed(const std::string& text, const toml::node& node) {
+    auto result = Expression::parse(text, where(node));
+    if (result.ok()) return std::move(*result);
+    fail(result.error());
+    return {};
+  }
+  std::vector<Value> range_values(const toml::table& range) {
+    allow(range, "a range", {"from", "to", "step", "times"});
+    for (const char* key : {"from", "to"}) get(range, key, true);
+    const std::int64_t from = integer(range, "from", 0), to = integer(range, "to", 0);
+    const std::int64_t step = integer(range, "step", 1), times = integer(range, "times", 1);
+    const bool geometric = range.contains("times");
+    if (!failed() && (to < from || step < 1 || (geometric && (times < 2 || from < 1 || range.contains("step"))))) {
+      fail(range,
+           "a range goes from <= to by step >= 1, or by times >= 2 from a from >= 1, as in {from = 8, to = 64, times = "
+           "2}");
+    }
+    std::vector<Value> list;
+    for (std::int64_t at = from; !failed() && at <= to;) {
+      list.emplace_back(at);
+      if (list.size() > kMostValues) fail(range, "a range has at most 1048576 values");
+      if (geometric ? at > to / times : at > to - step) break;
+      at = geometric ? at * times : at + step;
+    }
+    return list;
+  }
+
+  std::string path_;
+  std::optional<Error> error_;
+};
+
+void require_names(Reader& reader, const Expression& expression, std::span<const std::string> allowed) {
+  for (std::size_t i = 0; i < expression.names().size(); ++i) {
+    if (std::find(allowed.begin(), allowed.end(), expression.names()[i]) == allowed.end()) {
+      return reader.fail(expression.unknown_name(i, allowed));
+    }
+  }
+}
+
+void read_knobs(Reader& reader, const toml::table& root, Subject& subject) {
+  const toml::table* knobs = reader.table(root, "knobs");
+  if (knobs == nullptr) return;
+  for (const auto& [key, node] : *knobs) {
+    Knob knob;
+    knob.name = key.str();
+    const toml::table* table = node.as_table();
+    if (table == nullptr)
+      return reader.fail(node, fmt::format("a knob is a table: [knobs.{}] with values and default", knob.name));
+    reader.allow(*table, fmt::format("knob {}", knob.name), {"kind", "target", "values", "default"});
+    knob.kind = reader.choice(*table, "kind", KnobKind::kArg,
+                              {{"arg", KnobKind::kArg}, {"env", KnobKind::kEnv}, {"define", KnobKind::kDefine}});
+    std::string upper = knob.name;
+    std::transform(upper.begin(), upper.end(), upper.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    knob.target = reader.text(*table, "target", false, upper);
+    if (const toml::node* values = reader.get(*table, "values", true)) knob.values = reader.values(*values);
+    if (const toml::node* standard = reader.get(*table, "default", true)) {
+      const auto wanted = reader.value(*standard);
+      const auto found = std::find_if(knob.values.begin(), knob.values.end(),
+                                      [&](const Value& each) { return wanted && same(each, *wanted); });
+      if (!reader.failed() && found == knob.values.end()) {
+        std::vector<std::string> allowed;
+        for (const Value& each : knob.values) allowed.push_back(to_string(each));
+        if (allowed.size() > 20) allowed.resize(20);
+        reader.fail(*standard, fmt::format("default {} is no value of knob {}; values: {}", to_string(*wanted),
+                                           knob.name, fmt::join(allowed, ", ")));
+      }
+      knob.standard = static_cast<std::size_t>(found - knob.values.begin());
+    }
+    if (reader.failed()) return;
+    subject.knobs.push_back(std::move(knob));
+  }
+}
+
+// toml++ keeps tables sorted by name; a subject's knobs and axes stand in the order of the file.
+template <class Named>
+void sort_by_place(std::vector<Named>& list, const toml::table& table) {
+  std::stable_sort(list.begin(), list.end(), [&](const Named& a, const Named& b) {
+    return table.get(a.name)->source().begin < table.get(b.name)->source().begin;
+  });
+}
+
+void read_lets(Reader& reader, const toml::table& root, Subject& subject) {
+  const toml::table* lets = reader.table(root, "let");
+  if (lets == nullptr) return;
+  std::map<std::string, Expression> open;
+  for (const auto& [key, node] : *lets) open.emplace(key.str(), reader.expression(node));
+  std::vector<std::string> allowed = subject.names();
+  for (const auto& [name, expression] : open) allowed.push_back(name);
+  for (const auto& [name, expression] : open) require_names(reader, expression, allowed);
+  // Those that read nothing open come first; when none is left that does, the rest is in a cycle.
+  while (!open.empty() && !reader.failed()) {
+    const auto ready = std::find_if(open.begin(), open.end(), [&](const auto& each) {
+      const auto& names = each.second.names();
+      return std::none_of(names.begin(), names.end(), [&](const std::string& name) { return open.contains(name); });
+    });
+    if (ready == open.end()) {
+      std::vector<std::string> path = {open.begin()->first};
+      while (std::find(path.begin(), path.end() - 1, path.back()) == path.end() - 1) {
+        const auto& names = open.at(path.back()).names();
+        path.push_back(
+            *std::find_if(names.begin(), names.end(), [&](const auto& name) { return open.contains(name); }));
+      }
+      path.erase(path.begin(), std::find(path.begin(), path.end(), path.back()));
+      return reader.fail(
+          {ErrorCode::kInvalidArgument,
+           fmt::format("cyclic_definition: {}; a [let] value may not lead back to itself", fmt::join(path, " -> ")),
+           open.at(path.front()).where()});
+    }
+    subject.lets.emplace_back(ready->first, ready->second);
+    open.erase(ready);
+  }
+}
+
+void read_rules(Reader& reader, const toml::table& root, std::string_view key, bool contract, Subject& subject) {
+  const toml::node* node = reader.get(root, key, false);
+  if (node == nullptr) return;
+  const toml::array* array = node->as_array();
+  if (array == nullptr) return reader.fail(*node, fmt::format("rules are written as [[{}]]", key));
+  std::vector<std::string> allowed = subject.names();
+  for (const auto& [name, expression] : subject.lets) allowed.push_back(name);
+  for (const toml::node& each : *array) {
+    const toml::table* table = each.as_table();
+    if (table == nullptr) return reader.fail(each, fmt::format("rules are written as [[{}]]", key));
+    reader.allow(*table, key, {"id", "require", "reason"});
+    Rule rule;
+    rule.contract = contract;
+    if (const toml::node* require = reader.get(*table, "require", true)) rule.require = reader.expression(*require);
+    rule.reason = reader.text(*table, "reason", true);
+    rule.id = reader.text(*table, "id", false, rule.require.text());
+    require_names(reader, rule.require, allowed);
+    for (const Rule& other : subject.rules) {
+      if (other.id == rule.id) reader.fail(each, fmt::format("the rule {} appears twice", quote_name(rule.id)));
+    }
+    if (reader.failed()) return;
+    subject.rules.push_back(std::move(rule));
+  }
+}
+
+std::vector<Expression> read_shape(Reader& reader, const toml::table& table, const Subject& subject) {
+  std::vector<Expression> shape;
+  const toml::node* node = reader.get(table, "shape", true);
+  if (node == nullptr) return shape;
+  const toml::array* array = node->as_array();
+  if (array == nullptr) return reader.fail(*node, "'shape' is a list, as in [\"m\", \"2 * k\", 64]"), shape;
+  std::vector<std::string> axes;
+  for (const Axis& axis : subject.problem) axes.push_back(axis.name);
+  for (const toml::node& each : *array) {
+    shape.push_back(reader.expression(each));
+    require_names(reader, shape.back(), axes);
+  }
+  return shape;
+}
+
+std::optional<DType> read_dtype(Reader& reader, const toml::table& table, bool required) {
+  const toml::node* node = reader.get(table, "dtype", required);
+  if (node == nullptr) return std::nullopt;
+  static const std::vector<std::pair<std::string, DType>> kNames = {
+      {"bf16", DType::kBf16},   {"f16", DType::kF16},     {"f32", DType::kF32}, {"f64", DType::kF64},
+      {"e4m3", DType::kF8E4m3}, {"e5m2", DType::kF8E5m2}, {"e2m1", DType::kF4}, {"u8", DType::kU8}};
+  for (const auto& [name, type] : kNames) {
+    if (node->is_string() && node->as_string()->get() == name) return type;
+  }
+  reader.fail(*node, "'dtype' is one of: bf16, f16, f32, f64, e4m3, e5m2, e2m1, u8");
+  return std::nullopt;
+}
+
+void read_inputs(Reader& reader, const toml::table& root, Subject& subject) {
+  const toml::table* inputs = reader.table(root, "inputs");
+  if (inputs == nullptr) return;
+  for (const auto& [key, node] : *inputs) {
+    Input input;
+    input.name = key.str();
+    const toml::table* table = node.as_table();
+    if (table == nullptr) return reader.fail(node, fmt::format("an input is a table: [inputs.{}]", input.name));
+    reader.allow(*table, fmt::format("input {}", input.name), {"dtype", "shape", "distribution", "seed", "file"});
+    input.file = reader.text(*table, "file");
+    if (!input.file.empty()) {
+      reader.allow(*table, "an input taken from a file", {"file"});
+      if (fs::path(input.file).is_relative()) input.file = subject.folder + "/" + input.file;
+    } else {
+      input.dtype = read_dtype(reader, *table, true).value_or(DType::kF32);
+      input.shape = read_shape(reader, *table, subject);
+      input.distribution = reader.choice(*table, "distribution", Distribution::kNormal,
+                                         {{"normal", Distribution::kNormal},
+                                          {"uniform", Distribution::kUniform},
+                                          {"ones", Distribution::kOnes},
+                                          {"integers", Distribution::kIntegers}});
+      input.seed = reader.integer(*table, "seed", 1);
+    }
+    if (reader.failed()) return;
+    subject.inputs.push_back(std::move(input));
+  }
+  sort_by_place(subject.inputs, *inputs);
+}
+
+void read_outputs(Reader& reader, const toml::table& root, Subject& subject) {
+  const toml::table* outputs = reader.table(root, "outputs");
+  if (outputs == nullptr) return;
+  for (const auto& [key, node] : *outputs) {
+    Output output;
+    output.name = key.str();
+    const toml::table* table = node.as_table();
+    if (table == nullptr)
+      return reader.fail(node, fmt::format("an output is a table: [outputs.{}] with file", output.name));
+    reader.allow(*table, fmt::format("output {}", output.name), {"file", "tensor", "dtype", "shape"});
+    output.file = reader.text(*table, "file", true);
+    output.tensor = reader.text(*table, "tensor");
+    const std::string kind = fs::path(output.file).extension();
+    if (kind != ".npy" && kind != ".safetensors") {
+      output.dtype = read_dtype(reader, *table, true);
+      output.shape = read_shape(reader, *table, subject);
+    }
+    if (reader.failed()) return;
+    subject.outputs.push_back(std::move(output));
+  }
+  sort_by_place(subject.outputs, *outputs);
+}
+
+void read_metric(Reader& reader, const toml::table& root, Subject& subject) {
+  const toml::node* node = reader.get(root, "metric", true);
+  const toml::table* table = reader.table(root, "metric");
+  if (node == nullptr || table == nullptr) return;
+  Metric& metric = subject.metric;
+  metric.kind = reader.choice(*table, "kind", MetricKind::kWall,
+                              {{"json", MetricKind::kJson},
+                               {"regex", MetricKind::kRegex},
+                               {"file", MetricKind::kFile},
+                               {"wall", MetricKind::kWall}},
+                              true);
+  std::vector<std::string> keys = {"kind", "unit", "better"};
+  if (metric.kind != MetricKind::kWall) keys.emplace_back("name");
+  if (metric.kind == MetricKind::kRegex) keys.emplace_back("pattern");
+  if (metric.kind == MetricKind::kFile) keys.emplace_back("file");
+  reader.allow(*table, "this metric", keys);
+  metric.name = reader.text(*table, "name", metric.kind == MetricKind::kJson, "time");
+  metric.pattern = reader.text(*table, "pattern", metric.kind == MetricKind::kRegex);
+  metric.file = reader.text(*table, "file", metric.kind == MetricKind::kFile);
+  metric.unit = reader.text(*table, "unit", false, metric.kind == MetricKind::kWall ? "s" : "");
+  metric.lower_is_better = reader.choice(*table, "better", true, {{"lower", true}, {"higher", false}});
+  if (reader.failed() || metric.kind != MetricKind::kRegex) return;
+  try {
+    if (std::regex(metric.pattern).mark_count() != 1)
+      reader.fail(*table, "'pattern' has one group around the number, as in \"time: ([0-9.]+)\"");
+  } catch (const std::regex_error& error) {
+    reader.fail(*table, fmt::format("'pattern' is no regular expression: {}", error.what()));
+  }
+}
+
+void read_limits(Reader& reader, const toml::table& root, Subject& subject) {
+  const toml::table* table = reader.table(root, "limits");
+  if (table == nullptr) return;
+  reader.allow(*table, "limits", {"timeout_s", "memory_mib", "cpus", "gpus"});
+  subject.timeout_s = reader.number(*table, "timeout_s", subject.timeout_s);
+  subject.memory_bytes = static_cast<std::uint64_t>(std::min(reader.number(*table, "memory_mib", 1) * (1 << 20), 1e18));
+  if (!table->contains("memory_mib")) subject.memory_bytes = 0;
+  subject.gpus = static_cast<int>(std::clamp<std::int64_t>(reader.integer(*table, "gpus", 0), 0, 1024));
+  if (const toml::node* cpus = reader.get(*table, "cpus", false)) {
+    for (const Value& each : reader.values(*cpus)) {
+      const auto* cpu = std::get_if<std::int64_t>(&each);
+      if (cpu == nullptr || *cpu < 0 || *cpu > 1023) return reader.fail(*cpus, "'cpus' is a list of CPU numbers");
+      subject.cpus.push_back(static_cast<int>(*cpu));
+    }
+  }
+}
+
+void read_build(Reader& reader, const toml::table& root, Subject& subject) {
+  const toml::table* table = reader.table(root, "build");
+  if (table == nullptr) return;
+  reader.allow(*table, "build", {"command", "sources", "binary", "timeout_s"});
+  Build build;
+  build.command = reader.texts(*table, "command", true);
+  build.sources = reader.texts(*table, "sources", true);
+  build.binary = reader.text(*table, "binary", false, build.binary);
+  build.timeout_s = reader.number(*table, "timeout_s", build.timeout_s);
+  if (build.binary.empty() || build.binary.find('/') != std::string::npos) {
+    reader.fail(*table, "'binary' is a file name; the folder is the build cache's");
+  }
+  for (std::string& source : build.sources) {
+    if (fs::path(source).is_relative()) source = subject.folder + "/" + source;
+  }
+  subject.build = std::move(build);
+}
+
+// The names that ${...} in `list` uses; an unknown one fails at the list's line.
+std::set<std::string> used_names(Reader& reader, const toml::node& node, const std::vector<std::string>& list,
+                                 const std::vector<std::string>& known) {
+  std::set<std::string> used;
+  for (const std::string& text : list) {
+    for (std::size_t at = 0; (at = text.find("${", at)) != std::string::npos;) {
+      if (at > 0 && text[at - 1] == '$') {
+        at += 2;
+        continue;
+      }
+      const auto close = text.find('}', at);
+      if (close == std::string::npos) {
+        reader.fail(node, fmt::format("{}: \"${{\" is not closed; a literal one is written $${{", quote_name(text)));
+        return used;
+      }
+      const std::string name = text.substr(at + 2, close - at - 2);
+      if (std::find(known.begin(), known.end(), name) == known.end()) {
+        reader.fail(node, fmt::format("${{{}}} is unknown; there are: {}", name, fmt::join(known, ", ")));
+      }
+      used.insert(name);
+      at = close + 1;
+    }
+  }
+  return used;
+}
+
+void check_uses(Reader& reader, const toml::table& root, const Subject& subject) {
+  std::vector<std::string> known = subject.names();
+  for (const auto& [name, expression] : subject.lets) known.push_back(name);
+  for (const char* name : {"inputs", "outputs", "device"}) known.emplace_back(name);
+  if (subject.build) known.emplace_back("binary");
+  const auto in_command = used_names(reader, *root.get("command"), subject.command, known);
+  std::set<std::string> in_build;
+  if (subject.build) {
+    known.emplace_back("defines");
+    in_build = used_names(reader, *root.get("build")->as_table()->get("command"), subject.build->command, known);
+    for (const char* name : {"inputs", "outputs", "device"}) {
+      if (in_build.contains(name)) reader.fail(*root.get("build"), fmt::format("a build does not know ${{{}}}", name));
+    }
+  }
+  for (const Knob& knob : subject.knobs) {
+    const toml::node& place = *root.get("knobs")->as_table()->get(knob.name);
+    // A let in the command may read the knob.
+    const bool in_let = std::any_of(subject.lets.begin(), subject.lets.end(), [&](const auto& let) {
+      const auto& names = let.second.names();
+      return std::find(names.begin(), names.end(), knob.name) != names.end();
+    });
+    if (knob.kind == KnobKind::kArg && !in_command.contains(knob.name) && !in_build.contains(knob.name) && !in_let) {
+      reader.fail(place,
+                  fmt::format("knob {} is of kind arg, so ${{{}}} must stand in 'command'; or give kind = \"env\" "
+                              "or \"define\"",
+                              knob.name, knob.name));
+    }
+    if (knob.kind == KnobKind::kDefine && !in_build.contains("defines")) {
+      reader.fail(place, fmt::format("knob {} is of kind define, so ${{defines}} must stand in the [build] command",
+                                     knob.name));
+    }
+  }
+}
+
+Result<Subject> read_table(const toml::table& root, std::string_view text, const std::string& path) {
+  Reader reader(path);
+  Subject subject;
+  subject.text = text;
+  std::error_code ignored;
+  subject.file = fs::absolute(path, ignored).lexically_normal();
+  reader.allow(root, "a subject",
+               {"name", "command", "folder", "environment", "build", "problem", "knobs", "let", "constraint",
+                "contract", "inputs", "outputs", "check", "metric", "limits"});
+  subject.name = reader.text(root, "name", true);
+  const std::string folder = reader.text(root, "folder", false, ".");
+  subject.folder = (fs::path(subject.file).parent_path() / folder).lexically_normal();
+  if (subject.folder.size() > 1 && subject.folder.back() == '/') subject.folder.pop_back();
+  subject.command = reader.texts(root, "command", true);
+  read_build(reader, root, subject);
+  if (const toml::table* problem = reader.table(root, "problem")) {
+    for (const auto& [key, node] : *problem) subject.problem.push_back({std::string(key.str()), reader.values(node)});
+    sort_by_place(subject.problem, *problem);
+  }
+  read_knobs(reader, root, subject);
+  if (reader.failed()) return reader.error();
+  if (!subject.knobs.empty()) sort_by_place(subject.knobs, *root.get("knobs")->as_table());
+
+  std::set<std::string> taken = {"inputs", "outputs", "device", "binary", "defines",
+                                 "and",    "or",      "not",    "true",   "false"};
+  const auto claim = [&](const std::string& name, const toml::node& place) {
+    if (!is_name(name))
+      reader.fail(place,
+                  fmt::format("{}: a name is letters, digits and _, not beginning with a digit", quote_name(name)));
+    if (!taken.insert(name).second) reader.fail(place, fmt::format("the name {} is taken", quote_name(name)));
+  };
+  for (const char* section : {"problem", "knobs", "let"}) {
+    const toml::table* table = reader.table(root, section);
+    if (table == nullptr) continue;
+    for (const auto& [key, node] : *table) claim(std::string(key.str()), node);
+  }
+  read_lets(reader, root, subject);
+  read_rules(reader, root, "constraint", false, subject);
+  read_rules(reader, root, "contract", true, subject);
+  read_inputs(reader, root, subject);
+  read_outputs(reader, root, subject);
+  if (const toml::table* check = reader.table(root, "check")) {
+    reader.allow(*check, "check", {"change"});
+    subject.change = reader.choice(*check, "change", Change::kReorder,
+                                   {{"reorder", Change::kReorder}, {"algebra", Change::kAlgebra}});
+  }
+  read_metric(reader, root, subject);
+  read_limits(reader, root, subject);
+  if (const toml::table* environment = reader.table(root, "environment")) {
+    for (const auto& [key, node] : *environment) {
+      const auto value = reader.value(node);
+      if (value) subject.environment.emplace_back(key.str(), to_string(*value));
+    }
+  }
+  if (!reader.failed()) check_uses(reader, root, subject);
+  if (reader.failed()) return reader.error();
+  return subject;
+}
+
+}  // namespace
+
+const Knob* Subject::knob(std::string_view wanted) const {
+  const auto found = std::find_if(knobs.begin(), knobs.end(), [&](const Knob& each) { return each.name == wanted; });
+  return found == knobs.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> Subject::names() const {
+  std::vector<std::string> list;
+  for (const Axis& axis : problem) list.push_back(axis.name);
+  for (const Knob& each : knobs) list.push_back(each.name);
+  return list;
+}
+
+Result<Subject> parse_subject(std::string_view text, const std::string& path) {
+  try {
+    const toml::table root = toml::parse(text, path);
+    return read_table(root, text, path);
+  } catch (const toml::parse_error& error) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("not TOML, column {}: {}", error.source().begin.column, error.description()),
+                 fmt::format("{}:{}", path, error.source().begin.line)};
+  }
+}
+
+Result<Subject> read_subject(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    return Error{ErrorCode::kInvalidArgument, "is a folder; give the subject's TOML file", path};
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return os_error(path, "cannot be opened", errno);
+  std::stringstream text;
+  text << file.rdbuf();
+  return parse_subject(text.str(), path);
+}
+
+Result<Shape> shape_of(const std::vector<Expression>& shape, const Values& values) {
+  Shape sizes;
+  for (const Expression& expression : shape) {
+    std::vector<const Value*> read;
+    for (const std::string& name : expression.names()) read.push_back(&values.find(name)->second);
+    PINCH_ASSIGN(value, expression.evaluate(read));
+    const auto* size = std::get_if<std::int64_t>(&value);
+    if (size == nullptr || *size < 0) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{} gives {} ({}); a size is an integer of at least 0", quote_name(expression.text()),
+                               to_string(value), kind_of(value)),
+                   expression.where()};
+    }
+    sizes.push_back(*size);
+  }
+  return sizes;
+}
+
+Result<std::string> substitute(std::string_view text, const Values& values) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text.substr(at, 3) == "$${") {
+      result += "${";
+      at += 3;
+    } else if (text.substr(at, 2) != "${") {
+      result += text[at++];
+    } else {
+      const auto close = text.find('}', at);
+      const auto found =
+          close != std::string_view::npos ? values.find(text.substr(at + 2, close - at - 2)) : values.end();
+      if (found == values.end()) {
+        return Error{
+            ErrorCode::kInvalidArgument,
+            fmt::format("{}: \"${{\" begins the ${{name}} of a knob, a problem axis or a [let] value; a literal "
+                        "one is written $${{",
+                        quote_name(text)),
+            ""};
+      }
+      result += to_string(found->second);
+      at = close + 1;
+    }
+  }
+  return result;
+}
+
+}  // namespace pinch::sweep

@@ -1,0 +1,207 @@
+#include "workbench/sweep/trial.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "src/core/subprocess.h"
+#include "workbench/check/gate.h"
+#include "workbench/check/sha256.h"
+
+namespace pinch::sweep {
+namespace {
+
+using measure::Verdict;
+
+Result<std::vector<double>> checked(std::vector<double> samples) {
+  for (const double sample : samples) {
+    if (!(std::isfinite(sample) && sample > 0)) {
+      return Error{ErrorCode::kCorrupt, fmt::format("the metric is {}; a number above 0 is needed", sample), ""};
+    }
+  }
+  if (samples.empty()) return Error{ErrorCode::kCorrupt, "the metric is an empty list", ""};
+  return samples;
+}
+
+Result<std::vector<double>> number_in(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  const char* begin = text.data() + std::min(first, text.size());
+  double value = 0;
+  if (std::from_chars(begin, text.data() + text.size(), value).ec != std::errc()) {
+    return Error{ErrorCode::kCorrupt, fmt::format("the metric '{}' is no number", text.substr(0, 40)), ""};
+  }
+  return checked({value});
+}
+
+// The last line that is a JSON object with the key.
+Result<std::vector<double>> json_metric(const Metric& metric, const std::string& out) {
+  for (std::size_t end = out.size(); end > 0;) {
+    const auto newline = out.rfind('\n', end - 1);
+    const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
+    const std::string_view line = std::string_view(out).substr(begin, end - begin);
+    end = newline == std::string::npos ? 0 : newline;
+    if (line.find('{') == std::string_view::npos) continue;
+    const auto document = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!document.is_object() || !document.contains(metric.name)) continue;
+    const auto& value = document[metric.name];
+    std::vector<double> samples;
+    for (const auto& each : value.is_array() ? value : nlohmann::json::array({value})) {
+      if (!each.is_number())
+        return Error{ErrorCode::kCorrupt, fmt::format("the metric '{}' is no number", metric.name), ""};
+      samples.push_back(each.get<double>());
+    }
+    return checked(std::move(samples));
+  }
+  return Error{ErrorCode::kNotFound, fmt::format("no line of stdout is a JSON object with \"{}\"", metric.name), ""};
+}
+
+std::string program_failure(const Finished& finished) {
+  std::string text = finished.describe();
+  if (finished.left_behind > 0) text += fmt::format(", leaving {} processes", finished.left_behind);
+  return text;
+}
+
+Verdict verdict_of(const Finished& finished) {
+  switch (finished.ending) {
+    case Ending::kSignalled:
+      return Verdict::kCrashed;
+    case Ending::kTimedOut:
+      return Verdict::kTimeout;
+    case Ending::kOutOfMemory:
+      return Verdict::kOutOfMemory;
+    default:
+      return finished.code == 0 ? Verdict::kOk : Verdict::kLaunchFailed;
+  }
+}
+
+Result<check::Array> open_output(const Subject& subject, const Output& output, const Values& values,
+                                 const std::string& folder) {
+  std::optional<check::Array::Layout> raw;
+  if (output.dtype) {
+    raw.emplace();
+    raw->dtype = *output.dtype;
+    PINCH_ASSIGN(shape, shape_of(output.shape, values));
+    raw->shape = std::move(shape);
+  }
+  static_cast<void>(subject);
+  return check::Array::open(folder + "/" + output.file, output.tensor, raw);
+}
+
+}  // namespace
+
+Result<std::vector<double>> read_metric(const Metric& metric, const std::string& out, const std::string& outputs_folder,
+                                        double wall_s) {
+  switch (metric.kind) {
+    case MetricKind::kWall:
+      return std::vector<double>{wall_s};
+    case MetricKind::kJson:
+      return json_metric(metric, out);
+    case MetricKind::kRegex: {
+      std::smatch match;
+      const std::string tail = out.substr(out.size() - std::min<std::size_t>(out.size(), 1 << 16));
+      if (!std::regex_search(tail, match, std::regex(metric.pattern))) {
+        return Error{ErrorCode::kNotFound, fmt::format("stdout has nothing that matches '{}'", metric.pattern), ""};
+      }
+      return number_in(match[1].str());
+    }
+    case MetricKind::kFile: {
+      std::ifstream file(outputs_folder + "/" + metric.file);
+      if (!file) return Error{ErrorCode::kNotFound, fmt::format("no file {} in PINCH_OUTPUTS", metric.file), ""};
+      std::stringstream text;
+      text << file.rdbuf();
+      return number_in(text.str());
+    }
+  }
+  return Error{ErrorCode::kNotFound, "no metric", ""};
+}
+
+Result<Trial> run_trial(const Subject& subject, const Setting& setting, const std::function<bool()>& stop_requested) {
+  Trial trial;
+  trial.device = setting.device;
+  const auto failed = [&](Verdict verdict, std::string detail) {
+    trial.verdict = verdict;
+    trial.detail = std::move(detail);
+    return trial;
+  };
+  Values values = setting.values;
+  values["inputs"] = setting.inputs;
+  values["outputs"] = setting.outputs;
+  values["device"] = setting.device;
+  values["binary"] = setting.binary;
+  Command command;
+  for (const std::string& word : subject.command) {
+    auto text = substitute(word, values);
+    if (!text.ok()) return failed(Verdict::kLaunchFailed, text.error().message());
+    command.argv.push_back(std::move(*text));
+  }
+  command.folder = subject.folder;
+  command.timeout_s = subject.timeout_s;
+  command.memory_bytes = subject.memory_bytes;
+  command.cpus = subject.cpus;
+  command.environment = subject.environment;
+  for (const Knob& knob : subject.knobs) {
+    if (knob.kind == KnobKind::kEnv) command.environment.emplace_back(knob.target, to_string(values[knob.name]));
+  }
+  command.environment.emplace_back("PINCH_INPUTS", setting.inputs);
+  command.environment.emplace_back("PINCH_OUTPUTS", setting.outputs);
+  command.environment.emplace_back("PINCH_SWEEP", setting.token);
+  if (!setting.device.empty()) {
+    command.environment.emplace_back("PINCH_DEVICE", setting.device);
+    command.environment.emplace_back("CUDA_VISIBLE_DEVICES", setting.device);
+  }
+  if (setting.poison) {
+    command.environment.emplace_back("PINCH_POISON", "1");
+    command.environment.emplace_back("MALLOC_PERTURB_", "165");
+  }
+  auto finished = run(command, stop_requested);
+  if (!finished.ok()) return failed(Verdict::kLaunchFailed, finished.error().message());
+  if (finished->ending == Ending::kStopped) return Error{ErrorCode::kInterrupted, "stopped", ""};
+  trial.wall_s = finished->wall_s;
+  trial.err = std::move(finished->err);
+  if (const Verdict verdict = verdict_of(*finished); verdict != Verdict::kOk) {
+    return failed(verdict, program_failure(*finished));
+  }
+  if (finished->left_behind > 0)
+    trial.detail = fmt::format("left {} processes, which were killed", finished->left_behind);
+  auto samples = read_metric(subject.metric, finished->out, setting.outputs, finished->wall_s);
+  if (!samples.ok()) return failed(Verdict::kWrong, "no metric: " + samples.error().message());
+  trial.samples = std::move(*samples);
+  for (const Output& output : subject.outputs) {
+    const auto array = open_output(subject, output, values, setting.outputs);
+    if (!array.ok()) return failed(Verdict::kWrong, fmt::format("output {}: {}", output.name, array.error().text));
+    trial.outputs[output.name] = check::sha256(array->view().bytes);
+  }
+  return trial;
+}
+
+void judge_outputs(const Subject& subject, const Values& values, const std::string& folder,
+                   const std::string& baseline_folder, Trial& trial) {
+  for (const Output& output : subject.outputs) {
+    const auto ours = open_output(subject, output, values, folder);
+    const auto theirs = open_output(subject, output, values, baseline_folder);
+    if (!ours.ok() || !theirs.ok()) {
+      trial.verdict = Verdict::kWrong;
+      trial.detail = fmt::format("output {}: {}", output.name, (ours.ok() ? theirs : ours).error().text);
+      return;
+    }
+    const auto gate = check::judge(subject.change, *theirs, *ours, nullptr);
+    if (gate.ok() && gate->passed) continue;
+    trial.verdict = Verdict::kWrong;
+    trial.detail =
+        fmt::format("output {} against the default's: {}", output.name, gate.ok() ? gate->reason : gate.error().text);
+    if (gate.ok() && gate->candidate.differing > 0) {
+      const check::Difference& difference = gate->candidate;
+      trial.detail += fmt::format("; worst at [{}]: {} instead of {}", fmt::join(difference.worst, ", "),
+                                  difference.worst_a, difference.worst_b);
+    }
+    return;
+  }
+}
+
+}  // namespace pinch::sweep
