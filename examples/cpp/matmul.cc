@@ -1,4 +1,5 @@
-// C = A * B in FP32, blocked. Every element sums k in ascending order whatever the tiles, so all settings agree to the bit.
+// C = A * B in FP32, blocked. Every element sums k in ascending order whatever the tiles, so all settings agree to the
+// bit.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -28,7 +29,8 @@ std::vector<float> read_npy(const std::string& path, std::size_t count) {
 }
 
 void write_npy(const std::string& path, const std::vector<float>& values, int n) {
-  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(n) + ", " + std::to_string(n) + "), }";
+  std::string header =
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::to_string(n) + ", " + std::to_string(n) + "), }";
   header.resize(117, ' ');
   header += '\n';
   std::FILE* file = std::fopen(path.c_str(), "wb");

@@ -11,12 +11,12 @@
 #define PER_THREAD 4
 #endif
 
-#define CHECK(call)                                                                     \
-  do {                                                                                  \
-    if (const cudaError_t error = (call); error != cudaSuccess) {                       \
+#define CHECK(call)                                                                         \
+  do {                                                                                      \
+    if (const cudaError_t error = (call); error != cudaSuccess) {                           \
       std::fprintf(stderr, "%s: %s\n", cudaGetErrorName(error), cudaGetErrorString(error)); \
-      std::exit(1);                                                                     \
-    }                                                                                   \
+      std::exit(1);                                                                         \
+    }                                                                                       \
   } while (false)
 
 __global__ void scaled_add(const float* x, float* y) {

@@ -16,6 +16,17 @@ FAULTS = os.environ.get("PINCH_FAULTS", "")
 SIGNALLED = 130
 
 
+def processes():
+    return filter(str.isdigit, os.listdir("/proc"))
+
+
+def read(pid, name):
+    try:
+        return pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
 class SweepTest(CliTest):
     def setUp(self):
         super().setUp()
@@ -79,14 +90,7 @@ default = "{kinds[0]}"
         document = self.faults(["ok", "hang", "bomb", "endless_flood"], outputs=False, limits="timeout_s = 0.5")
         verdicts = {kind: point["verdict"] for kind, point in by_knob(document, "kind").items()}
         self.assertEqual(verdicts, {"ok": "ok", "hang": "timeout", "bomb": "timeout", "endless_flood": "timeout"})
-        marked = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    if str(self.folder).encode() in file.read():
-                        marked.append(pid)
-            except OSError:
-                pass
+        marked = [pid for pid in processes() if str(self.folder).encode() in read(pid, "environ")]
         self.assertEqual(marked, [])
 
     def test_wrong_outputs_are_told_apart_from_right_ones(self):
@@ -108,14 +112,25 @@ limits = {{timeout_s = 60}}
 """)
         self.assertEqual(self.sweep(spec, "--repeats", 1, timeout=200)["points"][0]["verdict"], "ok")
 
-    def test_one_run_in_twenty_that_differs_is_unstable_or_wrong(self):
+    def test_stderr_may_hold_any_bytes(self):
+        spec = self.subject("""
+name = "bytes"
+command = ["sh", "-c", "printf 'a\\\\377\\\\000b' >&2; exit 3"]
+metric = {kind = "wall"}
+""")
+        for _ in range(2):  # once run, once stored
+            self.assertEqual(self.sweep(spec)["points"][0]["stderr"], "a\ufffd\0b")
+
+    def test_one_run_in_twenty_that_differs_is_unstable(self):
         spec = self.subject(f"""
 name = "flaky"
 command = ["{FAULTS}", "flaky", "{self.folder}/count"]
 metric = {{kind = "json", name = "ms"}}
 outputs = {{c = {{file = "c.npy"}}}}
 """)
-        self.assertEqual(self.sweep(spec, "--repeats", 20)["points"][0]["verdict"], "wrong")
+        point = self.sweep(spec, "--repeats", 20)["points"][0]
+        self.assertEqual(point["verdict"], "unstable")
+        self.assertIn("one element: row 0, column 5", point["detail"])
 
     def test_strict_fails_where_a_point_failed(self):
         spec = self.subject(f"""
@@ -316,7 +331,7 @@ class Resume(SweepTest):
         self.assertEqual(len([line for line in self.log() if line[0] == "s"]), len(started))
 
     def test_what_a_killed_sweep_left_running_is_ended(self):
-        spec = self.subject(SLEEPER.replace('ms = "0.01"', 'ms = "1000"').replace("20}", "2}"))
+        spec = self.subject(SLEEPER.replace('ms = "0.01"', 'ms = "1234.5"').replace("20}", "2}"))
         process = self.start(*self.arguments(spec))
         while not self.log():
             time.sleep(0.01)
@@ -324,7 +339,7 @@ class Resume(SweepTest):
         process.communicate()
 
         def sleepers():
-            return subprocess.run(["pgrep", "-f", "^sleep 1000$"], capture_output=True, text=True).stdout.split()
+            return [pid for pid in processes() if read(pid, "cmdline") == b"sleep\x001234.5\x00"]
 
         before = set(sleepers())
         self.assertTrue(before)

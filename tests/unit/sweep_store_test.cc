@@ -15,7 +15,7 @@ namespace {
 StoredTrial trial(const std::string& point, int round) {
   StoredTrial stored{{"m=1", point, Role::kTwin, round}, {}};
   stored.trial.samples = {1.5, 0.1 + 0.2};
-  stored.trial.err = "not UTF-8: \xff";
+  stored.trial.err = "line 1\nline 2";
   stored.trial.outputs = {{"c", "abc"}};
   stored.trial.wall_s = 0.25;
   stored.trial.verdict = measure::Verdict::kOutOfMemory;
@@ -38,7 +38,7 @@ TEST(SweepStore, GivesBackWhatItWasGiven) {
   EXPECT_EQ(back.trial.outputs, trial("", 0).trial.outputs);
   EXPECT_EQ(back.trial.verdict, measure::Verdict::kOutOfMemory);
   EXPECT_EQ(back.trial.device, "");
-  EXPECT_EQ(back.trial.err, "not UTF-8: \xEF\xBF\xBD");
+  EXPECT_EQ(back.trial.err, "line 1\nline 2");
   EXPECT_EQ(store->begin("key", "subject", 7, false).value(), *id);
   EXPECT_NE(store->begin("other", "subject", 7, false).value(), *id);
   ASSERT_TRUE(store->begin("key", "subject", 7, /*forget=*/true).ok());

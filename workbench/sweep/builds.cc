@@ -8,6 +8,7 @@
 
 #include "src/core/subprocess.h"
 #include "workbench/check/sha256.h"
+#include "workbench/sweep/trial.h"
 
 namespace pinch::sweep {
 namespace {
@@ -75,7 +76,7 @@ Result<Built> build(const Subject& subject, const Values& knobs, const std::stri
       fs::remove_all(part, failed);
       return Error{ErrorCode::kInterrupted, "stopped while building", ""};
     } else if (!finished->succeeded()) {
-      built.failure = fmt::format("the build {}\n{}", finished->describe(), finished->err);
+      built.failure = readable(fmt::format("the build {}\n{}", finished->describe(), finished->err));
     } else if (!fs::exists(to_string(values["binary"]), failed)) {
       built.failure = "the build succeeded and left no file at ${binary}";
     }

@@ -221,7 +221,7 @@ Result<Measured> ProcessExecutor::demonstrate(const Space& space, const Choice& 
     const Scratch outputs(places_.work + "/trials");
     PINCH_TRY(outputs.made());
     PINCH_ASSIGN(trial, execute(space, choice, "", /*poison=*/true, outputs.path()));
-    fold(point, {{{}, point.text, Role::kSample, i}, std::move(trial)});
+    fold(point, {{{}, point.text, Role::kSample, i}, std::move(trial)}, subject_.change);
   }
   return point;
 }

@@ -22,12 +22,20 @@ std::optional<double> Measured::metric() const {
   return median(samples);
 }
 
-void fold(Measured& point, const StoredTrial& stored) {
+void fold(Measured& point, const StoredTrial& stored, check::Change change) {
   const Trial& trial = stored.trial;
   ++point.trials;
   if (point.binary.empty()) point.binary = trial.binary;
   if (point.device.empty()) point.device = trial.device;
   if (point.verdict != Verdict::kOk) return;
+  const bool changed = !point.outputs.empty() && !trial.outputs.empty() && point.outputs != trial.outputs;
+  const std::string remark =
+      fmt::format("the outputs of run {} differ from those of the first on the same inputs", point.trials);
+  if (changed && change == check::Change::kReorder) {
+    point.verdict = Verdict::kUnstable;
+    point.detail = remark + (trial.detail.empty() ? "" : "; " + trial.detail);
+    return;
+  }
   if (trial.verdict != Verdict::kOk) {
     point.verdict = trial.verdict;
     point.detail = trial.detail;
@@ -35,12 +43,8 @@ void fold(Measured& point, const StoredTrial& stored) {
     return;
   }
   if (!trial.detail.empty()) point.detail = trial.detail;
+  if (changed) point.detail = remark;
   if (point.outputs.empty()) point.outputs = trial.outputs;
-  if (point.outputs != trial.outputs) {
-    point.verdict = Verdict::kUnstable;
-    point.detail = fmt::format("the outputs of run {} differ from those of the first on the same inputs", point.trials);
-    return;
-  }
   if (trial.samples.empty()) return;
   auto& list = stored.key.role == Role::kSample ? point.samples
                : stored.key.role == Role::kTwin ? point.twin

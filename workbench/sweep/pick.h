@@ -34,9 +34,9 @@ struct Measured {
   [[nodiscard]] std::optional<double> metric() const;
 };
 
-/// Folds trials into their point, in the order given: the first verdict that is not ok stays; outputs that differ from
-/// the point's first ones give kUnstable.
-void fold(Measured& point, const StoredTrial& stored);
+/// Folds trials into their point, in the order given: the first verdict that is not ok stays. Outputs that differ from
+/// the point's first ones, on the same inputs, give kUnstable where the change class is kReorder, else a remark.
+void fold(Measured& point, const StoredTrial& stored, check::Change change);
 
 struct PickPolicy {
   double tie_band = 0.02;  ///< medians closer than this are ties, even where the noise is lower

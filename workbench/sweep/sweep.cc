@@ -44,6 +44,7 @@ class Run {
         hooks_(hooks),
         plan_(std::move(plan)),
         problem_(problem_text(subject, space.problem())),
+        change_(subject.change),
         random_(options.seed ^ hash(problem_)) {
     for (std::size_t i = 0; i < plan_.size(); ++i) {
       Measured point;
@@ -116,7 +117,7 @@ class Run {
       const std::lock_guard lock(mutex_);
       if (points_[job.point].verdict != Verdict::kOk) return;  // failed meanwhile
       if (const auto known = known_.find(job.key); known != known_.end()) {
-        fold(points_[job.point], known->second);
+        fold(points_[job.point], known->second, change_);
         ++done_;
         return;
       }
@@ -136,7 +137,7 @@ class Run {
         return;
       }
     }
-    fold(points_[job.point], stored);
+    fold(points_[job.point], stored, change_);
     ++done_;
     if (hooks_.trial_ended) hooks_.trial_ended(done_, std::max(expected_, done_), stored);
   }
@@ -147,6 +148,7 @@ class Run {
   const Hooks& hooks_;
   std::vector<Choice> plan_;
   std::string problem_;
+  check::Change change_;
   std::mt19937_64 random_;
   std::vector<Measured> points_;
   std::map<TrialKey, StoredTrial> known_;

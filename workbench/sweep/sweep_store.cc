@@ -45,11 +45,6 @@ std::int64_t integer(const Value& value) {
 constexpr std::array<std::pair<Role, std::string_view>, 3> kRoles = {
     {{Role::kSample, "sample"}, {Role::kTwin, "twin"}, {Role::kConfirm, "confirm"}}};
 
-// JSON holds UTF-8 only; what a program writes to stderr may be anything.
-std::string printable(const std::string& bytes) {
-  return nlohmann::json(bytes).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 StoredTrial trial_of(const Row& row) {
   StoredTrial stored;
   stored.key = {text(row[0]), text(row[1]), Role::kSample, static_cast<int>(integer(row[3]))};
@@ -61,7 +56,7 @@ StoredTrial trial_of(const Row& row) {
   trial.detail = text(row[5]);
   trial.samples = nlohmann::json::parse(text(row[6]), nullptr, false).get<std::vector<double>>();
   trial.wall_s = std::holds_alternative<double>(row[7]) ? std::get<double>(row[7]) : 0;
-  trial.err = nlohmann::json::parse(text(row[8]), nullptr, false).get<std::string>();
+  trial.err = text(row[8]);
   trial.outputs = nlohmann::json::parse(text(row[9]), nullptr, false).get<std::map<std::string, std::string>>();
   trial.binary = text(row[10]);
   trial.device = text(row[11]);
@@ -137,7 +132,7 @@ Result<void> SweepStore::add(std::int64_t sweep, const StoredTrial& stored) {
       "binary, device) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
       {sweep, stored.key.problem, stored.key.point, std::string(to_string(stored.key.role)),
        static_cast<std::int64_t>(stored.key.round), std::string(measure::to_string(trial.verdict)), trial.detail,
-       nlohmann::json(trial.samples).dump(), trial.wall_s, printable(trial.err), nlohmann::json(trial.outputs).dump(),
+       nlohmann::json(trial.samples).dump(), trial.wall_s, trial.err, nlohmann::json(trial.outputs).dump(),
        trial.binary, trial.device}));
   return {};
 }

@@ -84,16 +84,19 @@ Result<check::Array> open_output(const Subject& subject, const Output& output, c
                                  const std::string& folder) {
   std::optional<check::Array::Layout> raw;
   if (output.dtype) {
-    raw.emplace();
-    raw->dtype = *output.dtype;
     PINCH_ASSIGN(shape, shape_of(output.shape, values));
-    raw->shape = std::move(shape);
+    raw = check::Array::Layout{*output.dtype, std::move(shape)};
   }
   static_cast<void>(subject);
   return check::Array::open(folder + "/" + output.file, output.tensor, raw);
 }
 
 }  // namespace
+
+std::string readable(const std::string& bytes) {
+  const auto replace = nlohmann::json::error_handler_t::replace;
+  return nlohmann::json::parse(nlohmann::json(bytes).dump(-1, ' ', false, replace)).get<std::string>();
+}
 
 Result<std::vector<double>> read_metric(const Metric& metric, const std::string& out, const std::string& outputs_folder,
                                         double wall_s) {
@@ -126,7 +129,7 @@ Result<Trial> run_trial(const Subject& subject, const Setting& setting, const st
   trial.device = setting.device;
   const auto failed = [&](Verdict verdict, std::string detail) {
     trial.verdict = verdict;
-    trial.detail = std::move(detail);
+    trial.detail = readable(detail);
     return trial;
   };
   Values values = setting.values;
@@ -163,7 +166,7 @@ Result<Trial> run_trial(const Subject& subject, const Setting& setting, const st
   if (!finished.ok()) return failed(Verdict::kLaunchFailed, finished.error().message());
   if (finished->ending == Ending::kStopped) return Error{ErrorCode::kInterrupted, "stopped", ""};
   trial.wall_s = finished->wall_s;
-  trial.err = std::move(finished->err);
+  trial.err = readable(finished->err);
   if (const Verdict verdict = verdict_of(*finished); verdict != Verdict::kOk) {
     return failed(verdict, program_failure(*finished));
   }

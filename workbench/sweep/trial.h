@@ -47,6 +47,9 @@ Result<Trial> run_trial(const Subject& subject, const Setting& setting,
 void judge_outputs(const Subject& subject, const Values& values, const std::string& folder,
                    const std::string& baseline_folder, Trial& trial);
 
+/// Bytes as UTF-8, what is none replaced: a program writes what it likes, and results are JSON.
+std::string readable(const std::string& bytes);
+
 /// The metric's samples in a finished program's output. Errors: kNotFound saying what was looked for; kCorrupt for
 /// numbers that are none, not finite, or not above 0.
 Result<std::vector<double>> read_metric(const Metric& metric, const std::string& out, const std::string& outputs_folder,
