@@ -4,10 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -90,13 +92,17 @@ class TacticFamily {
                                                                      const Resources& resources) const;
 
  private:
+  friend Result<std::size_t> parse_tactic(const TacticFamily& family, std::string_view text);
+
   std::uint64_t identity_;
+  mutable std::once_flag named_;  // parse_tactic fills by_name_ when first asked
+  mutable std::unordered_map<std::string, std::size_t> by_name_;
 };
 
 /// The model of this name; the family's first where the name is empty. Errors: kInvalidArgument, offering the names.
 Result<std::string_view> find_model(const TacticFamily& family, std::string_view name);
 
-/// Index of the tactic with this string. Errors: kNotFound, offering the nearest names.
+/// Index of the tactic with this string, by a hash table. Errors: kNotFound, offering the nearest names.
 Result<std::size_t> parse_tactic(const TacticFamily& family, std::string_view text);
 
 /// Every legal tactic, cheapest first, ties by tie_key. Errors: kIllegal with the common reason where none is legal;

@@ -26,11 +26,13 @@ Result<std::string_view> find_model(const TacticFamily& family, std::string_view
 }
 
 Result<std::size_t> parse_tactic(const TacticFamily& family, std::string_view text) {
+  std::call_once(family.named_, [&] {
+    for (std::size_t index = 0; index < family.size(); ++index) family.by_name_.emplace(family.to_string(index), index);
+  });
+  const auto found = family.by_name_.find(std::string(text));
+  if (found != family.by_name_.end()) return found->second;
   std::vector<std::string> names;
-  for (std::size_t index = 0; index < family.size(); ++index) {
-    names.push_back(family.to_string(index));
-    if (names.back() == text) return index;
-  }
+  for (std::size_t index = 0; index < family.size(); ++index) names.push_back(family.to_string(index));
   return Error{ErrorCode::kNotFound,
                fmt::format("unknown tactic '{}' of the {} family; {}", text, family.name(), did_you_mean(text, names)),
                "tactic"};
