@@ -1,8 +1,9 @@
 // Fits the constants of the cpu family's time model to ground truth recorded by cpu_truth, writes them as a machine
 // model, and reports regret and error, on problems that the fit saw and on problems held out from it.
 //
-//     build/bin/calibrate/cpu_model_fit --truth data/cpu/NAME.csv --name NAME --out data/machines/NAME.json
+//     build/bin/calibrate/cpu_model_fit --truth data/cpu/NAME*.csv --name NAME --out data/machines/NAME.json
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -19,7 +20,8 @@ namespace pinch::calibrate {
 namespace {
 
 struct Options {
-  std::string truth, name, out;
+  std::vector<std::string> truth;
+  std::string name, out;
 };
 
 void print(const char* what, const FitQuality& q) {
@@ -64,11 +66,12 @@ nlohmann::ordered_json machine_json(const Options& options, const Truth& truth, 
   for (std::size_t i = 0; i < values.size(); ++i) {
     const CpuConstant& constant = cpu_constants()[i];
     const bool size = constant.unit == "bytes";
-    constants.push_back({{"name", constant.name},
-                         {"value", size ? values[i] : std::strtod(fmt::format("{:.4g}", values[i]).c_str(), nullptr)},
-                         {"unit", constant.unit},
-                         {"source", size ? "operating system (sysconf)" : options.truth},
-                         {"method", size ? "read" : "fitted by workbench/calibrate/cpu_model_fit.cc"}});
+    constants.push_back(
+        {{"name", constant.name},
+         {"value", size ? values[i] : std::strtod(fmt::format("{:.4g}", values[i]).c_str(), nullptr)},
+         {"unit", constant.unit},
+         {"source", size ? "operating system (sysconf)" : fmt::format("{}", fmt::join(options.truth, ", "))},
+         {"method", size ? "read" : "fitted by workbench/calibrate/cpu_model_fit.cc"}});
   }
   return {{"schema", "pinch-machine/1"},
           {"name", options.name},
@@ -77,8 +80,22 @@ nlohmann::ordered_json machine_json(const Options& options, const Truth& truth, 
           {"constants", std::move(constants)}};
 }
 
+// The rows of all records, which must be of one machine.
+Result<Truth> read_all(const std::vector<std::string>& files) {
+  PINCH_ASSIGN(all, read_truth(files.front()));
+  for (std::size_t i = 1; i < files.size(); ++i) {
+    PINCH_ASSIGN(more, read_truth(files[i]));
+    if (more.family != all.family || more.resources != all.resources || more.provenance[0] != all.provenance[0]) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("records another machine or thread count than {}", files[0]), files[i]};
+    }
+    all.rows.insert(all.rows.end(), more.rows.begin(), more.rows.end());
+  }
+  return all;
+}
+
 int run(const Options& options) {
-  const auto truth = read_truth(options.truth);
+  const auto truth = read_all(options.truth);
   if (!truth) {
     fmt::print(stderr, "cpu_model_fit: error: {}\n", truth.error().message());
     return 1;
@@ -108,7 +125,7 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   pinch::calibrate::Options options;
   CLI::App app("Fits the cpu family's time model to recorded ground truth");
-  app.add_option("--truth", options.truth)->required();
+  app.add_option("--truth", options.truth, "one or more records of one machine")->required();
   app.add_option("--name", options.name)->required();
   app.add_option("--out", options.out)->required();
   CLI11_PARSE(app, argc, argv);
