@@ -293,6 +293,7 @@ std::optional<RankedTactic> CpuTimeModel::cheapest(const GemmProblem& problem, c
   const double read_one = weight_bytes / values_[kWeightsOne];
   const double read_all = many ? std::max(read_one, weight_bytes * 2 / values_[kWeightsAll]) : read_one;
   std::array<double, kMaxGroups> bounds;
+  std::size_t promising = 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const Bound& bound = bounds_[g];
     const double tall = tiles_m[bound.height], wide = tiles_n[bound.width];
@@ -311,14 +312,10 @@ std::optional<RankedTactic> CpuTimeModel::cheapest(const GemmProblem& problem, c
     const bool spread = many && !bound.one_worker;
     // A little less, so that rounding cannot lift it over the estimate.
     bounds[g] = (1 - 1e-9) * (spread ? work / resources.threads + values_[kFork] : work);
+    if (bounds[g] < bounds[promising]) promising = g;
   }
   std::optional<RankedTactic> best;
-  for (;;) {
-    // The most promising group first, so that few others remain under its estimate.
-    const std::size_t g = static_cast<std::size_t>(
-        std::min_element(bounds.begin(), bounds.begin() + static_cast<std::ptrdiff_t>(groups.size())) - bounds.begin());
-    if (std::isinf(bounds[g]) || (best && bounds[g] > best->estimate.cost)) return best;
-    bounds[g] = INFINITY;
+  const auto look_at = [&](std::size_t g) {
     for (std::size_t tactic = groups[g].first; tactic < groups[g].last; ++tactic) {
       if (refusal(cpu_tactics()[tactic], problem, resources) != Refusal::kNone) continue;
       const RankedTactic candidate{tactic, estimate(tactic, problem, resources.threads)};
@@ -326,7 +323,13 @@ std::optional<RankedTactic> CpuTimeModel::cheapest(const GemmProblem& problem, c
                           (candidate.estimate.cost == best->estimate.cost && tactic < best->index);
       if (before) best = candidate;
     }
+  };
+  // The most promising group first, so that few others remain under its estimate.
+  look_at(promising);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (g != promising && !(best && bounds[g] > best->estimate.cost)) look_at(g);
   }
+  return best;
 }
 
 std::span<const std::string_view> cpu_models() {
