@@ -59,7 +59,11 @@ class Array {
   }
   T* data() const { return reinterpret_cast<T*>(memory_->data()); }
   std::span<std::byte> bytes() const { return {memory_->data(), count_ * sizeof(T)}; }
-  void fill(int byte) const { check(cudaMemset(data(), byte, count_ * sizeof(T))); }
+  void fill(int byte) const {
+    const DeviceScope scope(memory_->device());
+    check(cudaMemset(data(), byte, count_ * sizeof(T)));
+    check(cudaDeviceSynchronize());
+  }
   std::vector<T> download() const {
     std::vector<T> host(count_);
     check(cudaMemcpy(host.data(), data(), count_ * sizeof(T), cudaMemcpyDeviceToHost));
@@ -394,6 +398,8 @@ TEST_F(FrontDoor, SeveralDevices) {
   ASSERT_FALSE(other_stream.ok());
   EXPECT_EQ(other_stream.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(other_stream.error().where, "stream");
+  EXPECT_THAT(other_stream.error().text, HasSubstr("a stream of device 0"));
+  EXPECT_EQ(clear_workspace(workspace.memory.bytes(), 1, stream_of_first).error().where, "stream");
   check(cudaStreamDestroy(stream_of_first));
 }
 
@@ -415,7 +421,7 @@ TEST_F(FrontDoor, ReportsTheHostCostOfARun) {
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
     best = std::min(best, took.count() / kRuns);
   }
-  cudaPointerAttributes attributes{};
+  cudaPointerAttributes attributes{};  // three of these a run
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < kRuns; ++i) check(cudaPointerGetAttributes(&attributes, out.data()));
   const std::chrono::duration<double, std::nano> asking = std::chrono::steady_clock::now() - start;

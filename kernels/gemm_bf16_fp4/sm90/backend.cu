@@ -94,6 +94,19 @@ StreamArgs stream_args(const Call& call) {
           .out_f32 = call.output == pinch::OutputType::kF32};
 }
 
+/// A launch into a stream of another device is not refused by CUDA 13: it runs there, on pointers that are not its own.
+Result<void> check_stream(int device, cudaStream_t stream) {
+  if (stream == nullptr) return {};
+  int of_stream = device;
+#if CUDART_VERSION >= 12080
+  PINCH_TRY(check(cudaStreamGetDevice(stream, &of_stream), "asking for a stream's device"));
+#endif
+  if (of_stream == device) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               "a stream of device " + std::to_string(of_stream) + "; the plan is for device " + std::to_string(device),
+               "stream"};
+}
+
 }  // namespace
 
 std::string_view backend_absent() {
@@ -140,6 +153,7 @@ Result<void> copy_to_host(int device, std::span<std::byte> to, const std::byte* 
 Result<void> enqueue_zeros(int device, std::byte* to, std::size_t bytes, void* stream) {
   const DeviceScope scope(device);
   PINCH_TRY(scope.ok());
+  PINCH_TRY(check_stream(device, static_cast<cudaStream_t>(stream)));
   return check(cudaMemsetAsync(to, 0, bytes, static_cast<cudaStream_t>(stream)), "writing zeros");
 }
 
@@ -161,6 +175,7 @@ Result<PrepareReport> prepare_on_device(const CanonicalWeights& weights, std::ui
                                         int device, void* stream) {
   const DeviceScope scope(device);
   PINCH_TRY(scope.ok());
+  PINCH_TRY(check_stream(device, static_cast<cudaStream_t>(stream)));
   PINCH_ASSIGN(memory, cuda::DeviceMemory::allocate(device, sizeof(PrepareReport)));
   auto* device_report = reinterpret_cast<PrepareReport*>(memory.data());
   const auto on = static_cast<cudaStream_t>(stream);
@@ -184,14 +199,11 @@ Result<void> launch(const Kernel& kernel, const Tactic& tactic, const Call& call
   const DeviceScope scope(device);
   PINCH_TRY(scope.ok());
   const auto on = static_cast<cudaStream_t>(stream);
+  PINCH_TRY(check_stream(device, on));
   const cudaError_t error =
       kernel.wgmma != nullptr
           ? kernel.wgmma->launch(std::get<WgmmaTactic>(tactic), wgmma_args(call), facts.wgmma, on)
           : kernel.stream->launch(std::get<StreamTactic>(tactic), stream_args(call), facts.stream, on);
-  if (error == cudaErrorInvalidResourceHandle) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "no stream of device " + std::to_string(device) + ", for which the plan is", "stream"};
-  }
   if (error == cudaSuccess) return {};
   return cuda::error_of(error, "launching " + to_string(tactic));
 }
