@@ -146,7 +146,8 @@ Result<void> clear_workspace(std::span<std::byte> workspace, int device, Stream 
 ///   workspace  workspace_bytes() bytes or more, cleared once, used by one run at a time
 /// Infinities and NaNs of `a` give the infinities and NaNs of their rows. Errors: kInvalidArgument for a null or
 /// misaligned pointer, one of host memory or of another device, an lda or ldo too small or no multiple of
-/// kStrideMultiple, a workspace too small, a stream of another device; kDevice for what CUDA refuses.
+/// kStrideMultiple, a workspace too small, a stream of another device (but while it is captured); kDevice for what CUDA
+/// refuses.
 Result<void> run_gemm(const GemmPlan& plan, const Bf16* a, std::int64_t lda, void* out, std::int64_t ldo,
                       std::span<std::byte> workspace, Stream stream = nullptr);
 

@@ -94,12 +94,19 @@ StreamArgs stream_args(const Call& call) {
           .out_f32 = call.output == pinch::OutputType::kF32};
 }
 
-/// A launch into a stream of another device is not refused by CUDA 13: it runs there, on pointers that are not its own.
+/// CUDA 13 accepts a launch into a stream of another device, whose pointers are not the plan's. A stream that is being
+/// captured is not asked: the question would break the capture off.
 Result<void> check_stream(int device, cudaStream_t stream) {
   if (stream == nullptr) return {};
   int of_stream = device;
 #if CUDART_VERSION >= 12080
-  PINCH_TRY(check(cudaStreamGetDevice(stream, &of_stream), "asking for a stream's device"));
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  PINCH_TRY(check(cudaStreamIsCapturing(stream, &capture), "asking whether a stream is captured"));
+  if (capture != cudaStreamCaptureStatusNone) return {};
+  if (cudaStreamGetDevice(stream, &of_stream) != cudaSuccess) {
+    cudaGetLastError();  // a driver older than the toolkit cannot say
+    return {};
+  }
 #endif
   if (of_stream == device) return {};
   return Error{ErrorCode::kInvalidArgument,
