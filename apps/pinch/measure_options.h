@@ -13,14 +13,12 @@ class MeasureOptionGroup {
  public:
   /// --budget --cold-set
   void add_to(CLI::App& command);
-  /// On a CUDA device the budget is shorter where none was given, for a call is. Errors: a budget or a set that is not
-  /// above 0; a set for a CUDA device, whose cold calls follow one read.
-  [[nodiscard]] Result<measure::Policy> policy(bool on_cuda) const;
+  /// Errors: a budget or a set that is not above 0.
+  [[nodiscard]] Result<measure::Policy> policy() const;
 
  private:
   double budget_s_ = measure::Policy{}.budget_s;
   std::int64_t cold_set_mib_ = 0;
-  CLI::Option* budget_ = nullptr;
   CLI::Option* cold_set_ = nullptr;
 };
 

@@ -8,6 +8,7 @@
 
 #include "apps/pinch/cli.h"
 #include "apps/pinch/problem_options.h"
+#include "apps/pinch/tactics_cliff.h"
 #include "apps/pinch/tactics_study.h"
 #include "pinch/families.h"
 #include "pinch/machine.h"
@@ -158,7 +159,7 @@ CLI::App* add_action(CLI::App& parent, const std::string& name, const std::strin
 }  // namespace
 
 void add_tactics(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("tactics", "Ask the cost models: list, default, rank, study; nothing is run");
+  auto* command = app.add_subcommand("tactics", "Ask the cost models: list, default, rank, study, cliff; nothing is run");
   command->require_subcommand(0, 1);
   command->callback([command] {
     if (command->get_subcommands().empty()) throw CLI::RequiredError("A subcommand of tactics");
@@ -167,6 +168,7 @@ void add_tactics(CLI::App& app, int& status) {
   add_action(*command, "default", "The tactic used with no tuning", pick, status, true);
   add_action(*command, "rank", "Every legal tactic, cheapest first", rank, status, true);
   add_tactics_study(*command, status);
+  add_tactics_cliff(*command, status);
 }
 
 }  // namespace pinch::cli

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <array>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +18,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct Options {
-  std::string truth;
+  std::string family, truth;
   std::vector<std::string> models;
   double max_geomean = 0, max_worst = 0;  // 0: no gate
   JsonOption json;
@@ -30,7 +32,7 @@ ordered_json problem_json(const GemmProblem& p) {
   return {{"m", p.m}, {"n", p.n}, {"k", p.k}, {"format", to_string(p.format)}, {"output", to_string(p.output)}};
 }
 
-ordered_json study_json(const Study& study) {
+ordered_json study_json(const Study& study, const char* problems_field) {
   auto problems = ordered_json::array();
   for (const StudiedProblem& studied : study.problems) {
     ordered_json row = problem_json(studied.problem);
@@ -49,7 +51,7 @@ ordered_json study_json(const Study& study) {
           {"median_abs_error", optional_json(study.median_abs_error)},
           {"unmeasured_picks", study.unmeasured_picks},
           {"unknown_tactics", study.unknown_tactics},
-          {"problems", std::move(problems)}};
+          {problems_field, std::move(problems)}};
 }
 
 std::string shown(const std::optional<double>& value) {
@@ -79,30 +81,89 @@ bool within(const Study& study, const Options& options) {
   return !exceeds(study.geomean, options.max_geomean) && !exceeds(study.worst, options.max_worst);
 }
 
-int run(const Options& options) {
-  const auto truth = read_truth(options.truth);
-  if (!truth) return report(truth.error());
-  const auto family = find_tactic_family(truth->family);
-  if (!family) return report(family.error());
+// Ground truth in two halves, told apart by problem: models were fitted to the first and are judged by the second.
+constexpr std::array<const char*, 2> kHalves{"fit", "held_out"};
+
+// Where a family's halves lie, in the folder where the program is started or in its sources.
+std::string folder_of(const std::string& family) {
+  if (family != "sm90") return {};
+  const std::string folder = "data/h200/gemm_bf16_fp4";
+  return std::filesystem::is_directory(folder) ? folder : std::string(PINCH_SOURCE_DIR "/") + folder;
+}
+
+// One truth under every model: prints and gates it, and answers what `--json` says of its models.
+Result<ordered_json> study_truth(const Options& options, const TacticFamily& family, const Truth& truth, bool gated,
+                                 const char* problems_field, bool& passed) {
   std::vector<std::string> models = options.models;
-  if (models.empty()) models.assign((*family)->models().begin(), (*family)->models().end());
+  if (models.empty()) models.assign(family.models().begin(), family.models().end());
   auto studies = ordered_json::array();
-  bool passed = true;
   for (const std::string& model : models) {
-    const auto study = study_model(**family, *truth, model);
-    if (!study) return report(study.error());
-    if (!options.json.on_stdout()) print_study(*study);
-    if (!within(*study, options)) {
+    PINCH_ASSIGN(study, study_model(family, truth, model));
+    if (!options.json.on_stdout()) print_study(study);
+    if (gated && !within(study, options)) {
       passed = false;
       fmt::print(stderr, "pinch: model {} of {}: geomean {}, worst {} exceed the gate\n", model, options.truth,
-                 shown(study->geomean), shown(study->worst));
+                 shown(study.geomean), shown(study.worst));
     }
-    studies.push_back(study_json(*study));
+    studies.push_back(study_json(study, problems_field));
   }
+  return studies;
+}
+
+ordered_json provenance_json(const Truth& truth) {
   ordered_json provenance = ordered_json::object();
-  for (const auto& [key, value] : truth->provenance) provenance[key] = value;
-  const auto written =
-      options.json.write({{"family", truth->family}, {"provenance", provenance}, {"studies", std::move(studies)}});
+  for (const auto& [key, value] : truth.provenance) provenance[key] = value;
+  return provenance;
+}
+
+Result<const TacticFamily*> family_of(const Options& options, const Truth& truth) {
+  if (!options.family.empty() && options.family != truth.family) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} records the {} family; --family {} was asked for", options.truth, truth.family, options.family),
+        "family"};
+  }
+  return find_tactic_family(truth.family);
+}
+
+Result<ordered_json> study_file(const Options& options, bool& passed) {
+  PINCH_ASSIGN(truth, read_truth(options.truth));
+  PINCH_ASSIGN(family, family_of(options, truth));
+  PINCH_ASSIGN(studies, study_truth(options, *family, truth, true, "problems", passed));
+  return ordered_json{
+      {"family", truth.family}, {"provenance", provenance_json(truth)}, {"studies", std::move(studies)}};
+}
+
+Result<ordered_json> study_halves(const Options& options, bool& passed) {
+  std::vector<Truth> truths;  // both, before anything is said of one
+  for (const char* half : kHalves) {
+    PINCH_ASSIGN(truth, read_truth(options.truth + "/" + half + ".csv"));
+    truths.push_back(std::move(truth));
+  }
+  ordered_json document;
+  for (std::size_t i = 0; i < kHalves.size(); ++i) {
+    PINCH_ASSIGN(family, family_of(options, truths[i]));
+    document["family"] = truths[i].family;
+    document["provenance"] = provenance_json(truths[i]);
+    if (!options.json.on_stdout()) fmt::print("== {}\n", kHalves[i]);
+    const bool gated = i + 1 == kHalves.size();
+    PINCH_ASSIGN(models, study_truth(options, *family, truths[i], gated, "per_problem", passed));
+    document[kHalves[i]] = {{"problems", models[0]["per_problem"].size()}, {"models", std::move(models)}};
+  }
+  return document;
+}
+
+int run(Options options) {
+  if (options.truth.empty()) options.truth = folder_of(options.family);
+  if (options.truth.empty()) {
+    return report(Error{ErrorCode::kInvalidArgument,
+                        "no --truth FILE; only the sm90 family has ground truth of its own (--family sm90)", "truth"});
+  }
+  bool passed = true;
+  const auto document =
+      std::filesystem::is_directory(options.truth) ? study_halves(options, passed) : study_file(options, passed);
+  if (!document) return report(document.error());
+  const auto written = options.json.write(*document);
   if (!written) return report(written.error());
   return passed ? kOk : kFailed;
 }
@@ -112,10 +173,14 @@ int run(const Options& options) {
 void add_tactics_study(CLI::App& tactics, int& status) {
   auto* command = tactics.add_subcommand("study", "Regret of the cost models' picks against recorded ground truth");
   auto options = std::make_shared<Options>();
-  command->add_option("--truth", options->truth, "Recorded times (CSV; docs/design/tactics.md)")->required();
+  command->add_option("--truth", options->truth,
+                      "Recorded times (CSV; docs/design/tactics.md), or a folder of fit.csv and held_out.csv");
+  command->add_option("--family", options->family, "Family that must be recorded; sm90 has ground truth of its own");
   command->add_option("--model", options->models, "Models to study; all of the family where left out");
-  command->add_option("--max-geomean", options->max_geomean, "Fail (exit 1) where a model's geomean regret is above");
-  command->add_option("--max-worst", options->max_worst, "Fail (exit 1) where a model's worst regret is above");
+  command->add_option("--max-geomean", options->max_geomean,
+                      "Fail (exit 1) where a model's geomean regret is above (of a folder: held out)");
+  command->add_option("--max-worst", options->max_worst,
+                      "Fail (exit 1) where a model's worst regret is above (of a folder: held out)");
   options->json.add_to(*command);
   command->callback([options, &status] { status = run(*options); });
 }

@@ -75,4 +75,24 @@ struct Study {
 /// model; kCorrupt where a problem has no timed tactic.
 Result<Study> study_model(const TacticFamily& family, const Truth& truth, std::string_view model = {});
 
+/// One tactic of one problem, as two builds of the same kernels take it.
+struct BuildCell {
+  GemmProblem problem;
+  std::string tactic;
+  double ratio = 1;  ///< time in the second build / time in the first, each the geometric mean of its rounds
+};
+
+/// Two builds of the same tactics, each recorded in two rounds taken in turn.
+struct BuildComparison {
+  std::vector<BuildCell> cells;  ///< timed in all four records, in the order of the first
+  double median = 1;             ///< of the ratios
+  double noise = 1;  ///< 99 of 100 cells differ by less between the rounds of one build; a ratio of at least 1
+  /// Cells beyond the noise and `least` of the median, furthest first: a change that all cells share is none of them.
+  std::vector<BuildCell> moved;
+};
+
+/// Errors: kInvalidArgument where the records share no timed cell or are not two rounds a build.
+Result<BuildComparison> compare_builds(const std::vector<Truth>& first, const std::vector<Truth>& second,
+                                       double least = 1.03);
+
 }  // namespace pinch

@@ -1,9 +1,10 @@
 """pinch tactics study: regret against a truth file, its gates and its refusals."""
 
 import json
+import os
 import pathlib
 
-from harness import CliTest, ENVIRONMENT, FAILED
+from harness import CliTest, FAILED
 
 HEAD = """# pinch-truth: 1
 # family: sm100
@@ -35,6 +36,83 @@ class RecordsTest(CliTest):
         run = self.run_pinch("tactics", "study", "--truth", RECORDS / "emerald-rapids.csv", "--model", "work",
                              "--max-geomean", 1.05, "--max-worst", 1.20)
         self.assertEqual(run.code, FAILED, run)
+
+
+class HalvesTest(CliTest):
+    """The sm90 family's own ground truth: fitted on one half of the problems, judged on the other."""
+
+    GOLDEN = pathlib.Path(__file__).resolve().parent / "golden" / "sm90_study.json"
+
+    def test_answers_the_contract(self):
+        document = self.json_of("tactics", "study", "--family", "sm90")
+        self.assertEqual(list(document), ["family", "provenance", "fit", "held_out"])
+        for half in ["fit", "held_out"]:
+            self.assertEqual([model["model"] for model in document[half]["models"]],
+                             ["pinch", "pr", "waves", "first", "roller"])
+            for model in document[half]["models"]:
+                self.assertEqual(len(model["per_problem"]), document[half]["problems"])
+        problems = [[[row[key] for key in ["m", "n", "k", "format"]] for row in document[half]["models"][0]["per_problem"]]
+                    for half in ["fit", "held_out"]]
+        self.assertGreaterEqual(len(problems[0]) + len(problems[1]), 60)
+        self.assertFalse([problem for problem in problems[0] if problem in problems[1]])
+
+    def test_picks_and_regrets_are_those_recorded(self):
+        # After a change that is meant to change them: PINCH_WRITE_GOLDEN=1 ctest -R cli.tactics_study
+        document = self.json_of("tactics", "study", "--family", "sm90")
+        models = document["held_out"]["models"]
+        seen = {"models": {model["model"]: [round(model["geomean"], 4), round(model["worst"], 4)] for model in models},
+                "median_abs_error": round(models[0]["median_abs_error"], 4),
+                "picks": [[row["m"], row["n"], row["k"], row["format"], row["pick"], row["regret"] and round(row["regret"], 4)]
+                          for row in models[0]["per_problem"]]}
+        if os.environ.get("PINCH_WRITE_GOLDEN"):
+            picks = ",\n    ".join(json.dumps(row) for row in seen.pop("picks"))
+            self.GOLDEN.parent.mkdir(exist_ok=True)
+            self.GOLDEN.write_text(json.dumps(seen, indent=2)[:-2] + ',\n  "picks": [\n    ' + picks + "\n  ]\n}\n")
+            return
+        self.assertEqual(seen, json.loads(self.GOLDEN.read_text()))
+
+    def test_the_default_is_close_to_the_best_on_problems_that_the_fit_did_not_see(self):
+        self.succeeds("tactics", "study", "--family", "sm90", "--model", "pinch", "--max-geomean", 1.03, "--max-worst",
+                      1.15)
+
+    def test_the_rules_that_it_replaced_would_fail_there(self):
+        for model in ["pr", "waves", "first", "roller"]:
+            run = self.run_pinch("tactics", "study", "--family", "sm90", "--model", model, "--max-geomean", 1.03)
+            self.assertEqual(run.code, FAILED, run)
+
+    def test_refuses_another_family_and_a_missing_half(self):
+        self.refuses("tactics", "study", "--family", "sm90", "--truth", RECORDS / "emerald-rapids.csv",
+                     says="records the cpu family")
+        self.refuses("tactics", "study", "--family", "cpu", says="no --truth FILE")
+        (self.folder / "fit.csv").write_text(HEAD + ROWS)
+        self.refuses("tactics", "study", "--truth", self.folder, says="held_out.csv")
+
+
+class CliffTest(CliTest):
+    def test_no_cell_moves_alone_between_the_recorded_levels(self):
+        document = self.json_of("tactics", "cliff")
+        self.assertEqual(list(document), ["cells", "median", "noise", "moved"])
+        self.assertGreater(document["cells"], 700)
+        self.assertEqual(document["moved"], [])
+        self.assertLess(abs(document["median"] - 1), 0.01)
+
+    def test_names_a_cell_that_moves_alone_and_exits_1(self):
+        level = RECORDS.parent / "h200" / "gemm_bf16_fp4" / "opt_level"
+        planted = []
+        for part in ["o3_1", "o3_2"]:
+            lines = (level / f"{part}.csv").read_text().splitlines()
+            cell = next(i for i, line in enumerate(lines) if line.startswith("1,4096,4096") and ",ok," in line)
+            head, ns = lines[cell].rsplit(",", 1)
+            lines[cell] = f"{head},{float(ns) * 1.5}"
+            planted.append(self.folder / f"{part}.csv")
+            planted[-1].write_text("\n".join(lines))
+        document = self.json_of("tactics", "cliff", "--second", *planted, code=FAILED)
+        self.assertEqual([(cell["m"], cell["n"]) for cell in document["moved"]], [(1, 4096)])
+        self.assertAlmostEqual(document["moved"][0]["ratio"], 1.5, delta=0.05)
+
+    def test_refuses_records_that_share_no_cell(self):
+        record = RECORDS / "emerald-rapids.csv"
+        self.refuses("tactics", "cliff", "--first", record, record, says="timed in all four records")
 
 
 class StudyTest(CliTest):
@@ -87,5 +165,5 @@ class StudyTest(CliTest):
         self.refuses("tactics", "study", "--truth", self.truth(HEAD + ROWS), "--model", "best",
                      says=["unknown model 'best'", "waves"])
 
-    def test_refuses_a_folder(self):
-        self.refuses("tactics", "study", "--truth", self.folder, says=str(self.folder), code=ENVIRONMENT)
+    def test_refuses_a_folder_without_halves(self):
+        self.refuses("tactics", "study", "--truth", self.folder, says="fit.csv")
