@@ -55,6 +55,9 @@ Result<MachineModel> parse_machine_model(std::string_view json, std::string_view
 /// The models of this build. The last one stands in for machines that none describes.
 std::span<const MachineModel> machine_models();
 
+/// The constants of an NVIDIA H200 that the sm90 family's time model reads (fitted by workbench/calibrate).
+const MachineModel& h200_machine_model();
+
 struct ChosenMachineModel {
   const MachineModel* model = nullptr;
   Calibration calibration = Calibration::kUncalibrated;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "embedded/emerald_rapids.h"
+#include "embedded/h200.h"
 #include "src/core/nearest.h"
 
 namespace pinch {
@@ -114,6 +115,11 @@ std::span<const MachineModel> machine_models() {
   static const std::array<MachineModel, 1> models{
       parse_machine_model(embedded::emerald_rapids, "emerald-rapids.json").value()};
   return models;
+}
+
+const MachineModel& h200_machine_model() {
+  static const MachineModel model = parse_machine_model(embedded::h200, "h200.json").value();
+  return model;
 }
 
 ChosenMachineModel choose_machine_model(const CpuMachine& machine, std::span<const MachineModel> models) {

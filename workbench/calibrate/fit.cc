@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "workbench/calibrate/descent.h"
 #include "workbench/measure/statistics.h"
 
 namespace pinch::calibrate {
@@ -50,39 +51,15 @@ class Fit {
   }
 
   std::vector<double> run() {
-    for (const double factor : {2.0, 1.3, 1.1, 1.03, 1.01, 1.003}) {
-      for (int sweep = 0; sweep < 40; ++sweep) {
-        bool moved = false;
-        // Kernels first: their constants are well determined, and the shared ones explain what remains.
-        for (std::size_t c = values_.size(); c-- > 0;) moved |= improve(c, factor);
-        if (!moved) break;
-      }
-    }
+    std::vector<bool> free;
+    for (std::size_t c = 0; c < values_.size(); ++c)
+      free.push_back(!is_known(cpu_constants()[c]) && !concerns_[c].empty());
+    // Kernels first: their constants are well determined, and the shared ones explain what remains.
+    descend(values_, free, [this](std::size_t constant) { return loss(constant); });
     return values_;
   }
 
  private:
-  bool improve(std::size_t constant, double factor) {
-    if (is_known(cpu_constants()[constant]) || concerns_[constant].empty()) return false;
-    bool moved = false;
-    double now = loss(constant);
-    for (const double step : {factor, 1 / factor}) {
-      for (;;) {
-        const double before = values_[constant];
-        values_[constant] = before * step;
-        const double then = loss(constant);
-        if (!(then < now * (1 - 1e-6)) || !std::isnormal(values_[constant])) {
-          values_[constant] = before;
-          break;
-        }
-        now = then;
-        moved = true;
-      }
-      if (moved) break;
-    }
-    return moved;
-  }
-
   double loss(std::size_t constant) const {
     const CpuTimeModel model(values_);
     double sum = kPull * std::abs(std::log(values_[constant] / starts_[constant]));

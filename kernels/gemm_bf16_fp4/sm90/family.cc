@@ -42,14 +42,32 @@ Knobs knobs_of(const sm90::StreamTactic& t) {
           {"balance", t.balance == 1}};
 }
 
-constexpr std::int64_t kLargestSize = std::numeric_limits<int>::max();
-
-bool fits(const GemmProblem& p) {
-  return p.m <= kLargestSize && p.n <= kLargestSize && p.k <= kLargestSize;
+// What no tactic can run has one answer, whichever kernel is asked.
+std::optional<std::string> problem_fault(const GemmProblem& p) {
+  constexpr std::int64_t kLargest = std::numeric_limits<int>::max();
+  if (p.m > kLargest || p.n > kLargest || p.k > kLargest) return fmt::format("m, n or k is larger than {}", kLargest);
+  if (p.n % 8 != 0) return fmt::format("n {} is not a multiple of 8", p.n);
+  if (p.k % 32 != 0) return fmt::format("k {} is not a multiple of 32", p.k);
+  return std::nullopt;
 }
 
 sm90::WgmmaProblem sizes_of(const GemmProblem& p) {
   return {static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k)};
+}
+sm90::Call call_of(const GemmProblem& p) {
+  return {sizes_of(p), p.format, p.output};
+}
+
+Result<void> check_multiprocessors(const Resources& resources) {
+  if (resources.sm_count >= 1) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("sm_count is {}; the sm90 models need at least 1 multiprocessor", resources.sm_count),
+               "sm_count"};
+}
+
+std::size_t place_of(std::string_view model) {
+  return static_cast<std::size_t>(std::find(sm90::models().begin(), sm90::models().end(), model) -
+                                  sm90::models().begin());
 }
 
 class Sm90Family final : public TacticFamily {
@@ -67,10 +85,7 @@ class Sm90Family final : public TacticFamily {
   [[nodiscard]] std::optional<std::string> illegal(std::size_t index, const GemmProblem& problem,
                                                    const Resources& resources) const override {
     if (resources.sm_count < 1) return std::nullopt;  // estimate() refuses that, for it is no fault of the tactic
-    // What no tactic can run has one answer, whichever kernel is asked.
-    if (!fits(problem)) return fmt::format("m, n or k is larger than {}", kLargestSize);
-    if (problem.n % 8 != 0) return fmt::format("n {} is not a multiple of 8", problem.n);
-    if (problem.k % 32 != 0) return fmt::format("k {} is not a multiple of 32", problem.k);
+    if (auto fault = problem_fault(problem)) return fault;
     const auto why = sm90::illegal(sm90::tactics()[index], sizes_of(problem), sm90::sm90_device(resources.sm_count));
     if (why.empty()) return std::nullopt;
     return std::string(why);
@@ -85,9 +100,16 @@ class Sm90Family final : public TacticFamily {
           fmt::format("sm_count is {}; the sm90 models count waves over at least 1 multiprocessor", resources.sm_count),
           "sm_count"};
     }
-    const auto place = std::find(models().begin(), models().end(), known) - models().begin();
-    return sm90::estimate(static_cast<std::size_t>(place), index, sizes_of(problem), problem.format, problem.output,
-                          sm90::sm90_device(resources.sm_count));
+    return sm90::estimate(place_of(known), index, call_of(problem), sm90::sm90_device(resources.sm_count));
+  }
+  [[nodiscard]] std::string_view calibration(std::string_view model) const override {
+    return model == models().front() ? pinch::to_string(Calibration::kMeasured) : std::string_view();
+  }
+  [[nodiscard]] Result<std::optional<RankedTactic>> cheapest(std::string_view model, const GemmProblem& problem,
+                                                             const Resources& resources) const override {
+    PINCH_TRY(check_multiprocessors(resources));
+    if (problem_fault(problem)) return std::optional<RankedTactic>();
+    return sm90::cheapest(place_of(model), call_of(problem), sm90::sm90_device(resources.sm_count));
   }
 
  private:

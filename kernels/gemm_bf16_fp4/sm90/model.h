@@ -1,14 +1,25 @@
-// Cost models of the `sm90` family: what a tactic takes without running it.
+// Cost models of the `sm90` family: what a tactic takes without running it. docs/design/tactics.md explains the terms.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/gemm_bf16_fp4/sm90/tactics.h"
+#include "pinch/machine_model.h"
 #include "pinch/tactics.h"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
+
+/// One call, as the models see it.
+struct Call {
+  WgmmaProblem sizes{};
+  Fp4Format format = Fp4Format::kNvfp4;
+  OutputType output = OutputType::kBf16;
+};
 
 /// What a launch is to the models that count: tiles, waves and traffic, not time.
 struct Grid {
@@ -24,11 +35,76 @@ struct Grid {
 /// Of a legal tactic.
 Grid grid_of(const Tactic& tactic, const WgmmaProblem& problem, const Device& device);
 
+/// The tactics [first, last) that share a compiled kernel, in the order of tactics().
+struct Kernel {
+  std::size_t first = 0, last = 0;
+  [[nodiscard]] std::string name() const;  ///< of its tactics, up to the launch knobs
+};
+std::span<const Kernel> kernels();
+
+/// What the time model must know of a machine: name and unit, in the order of its values. Those after the shared ones
+/// are one a kernel.
+struct Constant {
+  std::string name;
+  std::string_view unit;
+};
+std::span<const Constant> constants();
+
+class TimeModel {
+ public:
+  /// `values` in the order of constants().
+  explicit TimeModel(std::vector<double> values);
+  /// Reads the constants; a kernel newer than the record is taken to be as fast as the most similar one known. Errors:
+  /// kNotFound, kCorrupt, naming a shared constant.
+  static Result<TimeModel> from(const MachineModel& machine);
+
+  /// Nanoseconds of a cold call of tactics()[index], which is legal.
+  [[nodiscard]] double nanoseconds(std::size_t index, const Call& call, const Device& device) const;
+
+  /// The fastest legal tactic and its time, ties to the earlier one; nothing where none is legal. Equal to looking at
+  /// all of them: no tactic of a kernel takes less than the kernel's bound.
+  [[nodiscard]] std::optional<RankedTactic> cheapest(const Call& call, const Device& device) const;
+
+ private:
+  /// What a kernel's bound needs, computed once. Times by format, where it matters.
+  struct Kernel {
+    bool wgmma = false;
+    int tile_n = 0, tile_m = 0, tile_k = 0;  // a streaming kernel: of a row group; rows it takes; 64
+    int cluster = 1, cluster_k = 1;
+    double k_warps = 1, teams = 1;  // streaming: of a team; teams of a multiprocessor
+    double computing_ns[2] = {};    // an iteration of a CTA; a k tile of one team's warps on a full multiprocessor
+    double l2_ns[2] = {};           // a cluster's stage from L2
+    double fixed_ns = 0;            // launch and one tile
+    double store_ns = 0;            // of one byte an element
+    double sharing_ns = 0;          // the least that parts of k, or cuts, cost
+    double copy_ns = 0;             // a CTA writing or adding a partial tile
+    double exchange_ns = 0;         // sharing a tile inside a cluster
+  };
+  struct Bound {
+    double least_ns = 0;  // of every tactic of the kernel
+    double even_ns = 0;   // before power: with the work spread evenly and shared by two CTAs a tile
+  };
+  [[nodiscard]] Bound bound(const Kernel& kernel, const Call& call, int sm_count) const;
+  [[nodiscard]] double wgmma_ns(const Kernel& kernel, const WgmmaTactic& tactic, const Schedule& schedule,
+                                const Call& call, const Device& device, double dram_ns) const;
+  [[nodiscard]] double dram_ns(const Call& call) const;
+  [[nodiscard]] double stream_ns(std::size_t kernel, const StreamTactic& tactic, const Call& call,
+                                 const Device& device) const;
+  [[nodiscard]] double with_power(double ns) const;
+  std::vector<double> values_;
+  std::vector<Kernel> kernels_;
+};
+
+/// With the constants of data/machines/h200.json.
+const TimeModel& h200_time_model();
+
 /// Names of the models, the default first.
 std::span<const std::string_view> models();
 
 /// Cost of tactics()[index], which is legal, under one of models().
-Estimate estimate(std::size_t model, std::size_t index, const WgmmaProblem& problem, Fp4Format format,
-                  OutputType output, const Device& device);
+Estimate estimate(std::size_t model, std::size_t index, const Call& call, const Device& device);
+
+/// The cheapest legal tactic under one of models(); nothing where none is legal.
+std::optional<RankedTactic> cheapest(std::size_t model, const Call& call, const Device& device);
 
 }  // namespace pinch::gemm_bf16_fp4::sm90

@@ -75,6 +75,20 @@ inline int grid_ctas(const WgmmaTile& tile, const Schedule& s) {
   return s.workers * tile.cluster_n * tile.cluster_k;
 }
 
+// The kernel counts CTAs and k iterations in int32.
+inline bool too_many_tiles(const WgmmaTile& tile, const WgmmaProblem& problem) {
+  const auto count = [](int extent, int step) { return static_cast<std::int64_t>(extent / step) + 1; };
+  const std::int64_t tiles = count(problem.m, tile.tile_m) * count(problem.n, tile.tile_n);
+  return tiles > (1 << 25) || tiles * count(problem.k, tile.tile_k) > std::numeric_limits<std::int32_t>::max();
+}
+
+// Each warpgroup of each worker's CTAs has one flag.
+inline bool too_many_parts(const WgmmaTile& tile, const Schedule& s) {
+  return s.shared_tiles > 0 && static_cast<std::size_t>(grid_ctas(tile, s)) * static_cast<std::size_t>(tile.consumers) *
+                                       sizeof(std::uint32_t) >
+                                   kFlagBytes;
+}
+
 // Why a tactic cannot run a problem on a device; empty if it can. Each text is the rule's name in sweeps.
 inline std::string_view illegal(const WgmmaTactic& tactic, const WgmmaProblem& problem, const WgmmaDevice& device) {
   if (const auto why = illegal(tactic); !why.empty()) return why;
@@ -83,16 +97,8 @@ inline std::string_view illegal(const WgmmaTactic& tactic, const WgmmaProblem& p
   if (problem.n < 8 || problem.n % 8 != 0) return "n must be a positive multiple of 8";
   if (problem.k < 32 || problem.k % 32 != 0) return "k must be a positive multiple of 32";
   if (device.sm_count < tile.cluster_n * tile.cluster_k) return "the device has fewer SMs than a cluster has CTAs";
-  // The kernel counts CTAs and k iterations in int32.
-  const auto count = [](int extent, int step) { return static_cast<std::int64_t>(extent) / step + 1; };
-  const std::int64_t tiles = count(problem.m, tile.tile_m) * count(problem.n, tile.tile_n);
-  if (tiles > (1 << 25) || tiles * count(problem.k, tile.tile_k) > std::numeric_limits<std::int32_t>::max())
-    return "m, n and k give more than 2^25 tiles or 2^31 k iterations";
-  const Schedule s = make_schedule(tactic, problem, device);
-  // Each warpgroup of each worker's CTAs has one flag.
-  if (s.shared_tiles > 0 &&
-      static_cast<std::size_t>(grid_ctas(tile, s)) * static_cast<std::size_t>(tile.consumers) * sizeof(std::uint32_t) >
-          kFlagBytes)
+  if (too_many_tiles(tile, problem)) return "m, n and k give more than 2^25 tiles or 2^31 k iterations";
+  if (too_many_parts(tile, make_schedule(tactic, problem, device)))
     return "split_k makes more parts than the workspace has flags for";
   return {};
 }

@@ -37,6 +37,10 @@ Device sm90_device(int sm_count);
 /// names.
 std::string_view illegal(const Tactic& tactic, const WgmmaProblem& problem, const Device& device);
 
+/// The same of one of tactics() whose problem has no fault of its own (too_many_tiles, sizes), when its schedule is
+/// known already.
+std::string_view illegal_schedule(const WgmmaTactic& tactic, const Schedule& schedule);
+
 /// Of a legal tactic.
 std::size_t workspace_bytes(const Tactic& tactic, const WgmmaProblem& problem, const Device& device);
 
