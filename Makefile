@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 PRESET ?= cpu
 
-.PHONY: build test tune setup configure format format-check asan tsan fuzz clean
+.PHONY: build test tune setup configure cuda format format-check asan tsan fuzz clean
 build: configure
 	cmake --build --preset $(PRESET) -j $(JOBS)
 
@@ -18,6 +18,16 @@ tune: configure
 
 test: build
 	ctest --preset $(PRESET) -j $(JOBS)
+
+# The CUDA code with the core kernels, where there is nvcc. Its GPU tests skip, saying so, where there is no GPU.
+cuda: setup
+	@if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then \
+	  cmake --preset cuda >/dev/null && \
+	  cmake --build --preset cuda -j $(JOBS) --target pinch_app sm90_check front_door_test cuda_gemm_check_test c_api_cuda_test && \
+	  ctest --preset cuda -L 'gpu|cuda'; \
+	else \
+	  echo 'cuda: skipped, there is no nvcc'; \
+	fi
 
 asan: setup
 	cmake --preset asan >/dev/null

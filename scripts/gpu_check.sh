@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # gpu_check.sh [--quick] FOLDER: builds, checks, sanitises and times the sm_90a kernels on a CUDA machine in at most ten
-# minutes, and writes everything into FOLDER. Needs nvcc, CMake and ninja; no network, no git, no other dependency. cuBLAS
-# is timed beside the kernels where it is found (PINCH_CUBLAS=/path/to/libcublas.so.13 names it).
+# minutes, and writes everything into FOLDER. Needs nvcc, CMake and ninja; no network, no git, no other dependency. Where the
+# project's other dependencies are there too, the front door and the program are built and tested as well. cuBLAS is timed
+# beside the kernels where it is found (PINCH_CUBLAS=/path/to/libcublas.so.13 names it).
 #   --quick  the core kernels, the reduced check under memcheck and a few timings: about a minute and a half on 16 cores
 # Exit status: 0 all passed, 1 something failed or ran out of time, 2 usage, 3 no compiler, 77 no device (only built).
 set -u -o pipefail
 
-usage() { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 quick=
 [ "${1:-}" != --quick ] || { quick=1; shift; }
 [ $# -eq 1 ] && [ "${1#-}" = "$1" ] || usage
@@ -89,11 +90,16 @@ provenance() {
 provenance >"$out/provenance.json"
 tactics=full
 [ -z "$quick" ] || tactics=core
-step build 240 bash -c "cmake --preset gpu-check -DPINCH_TACTICS=$tactics && cmake --build --preset gpu-check -j $(nproc)" || { table; exit 1; }
-find build-gpu -name '*.ptxas' | LC_ALL=C sort | xargs grep -HE 'Used|spill' | sed 's|.*/||' >"$out/ptxas_figures.txt"
-step spills 20 tests/gpu/spill_check.sh build-gpu/kernels
+# One tree: the whole project where it can be configured, else the kernels and their tests alone.
+preset=cuda build=build-cuda targets='--target sm90_check sm90_time front_door_test cuda_gemm_check_test c_api_cuda_test pinch_app'
+if ! cmake --preset cuda -DPINCH_TACTICS=$tactics >"$out/configure.txt" 2>&1; then
+  preset=gpu-check build=build-gpu targets=
+fi
+step build 240 bash -c "cmake --preset $preset -DPINCH_TACTICS=$tactics && cmake --build --preset $preset -j $(nproc) $targets" || { table; exit 1; }
+find $build -name '*.ptxas' | LC_ALL=C sort | xargs grep -HE 'Used|spill' | sed 's|.*/||' >"$out/ptxas_figures.txt"
+step spills 20 tests/gpu/spill_check.sh $build/kernels
 
-check=build-gpu/tests/bin/sm90_check
+check=$build/tests/bin/sm90_check
 step planted 30 $check planted
 if [ $? -eq 77 ]; then
   table
@@ -106,6 +112,13 @@ else
   step check 200 $check full "$out/check.csv"
   tools='memcheck racecheck initcheck'
 fi
+find_cublas
+if [ $preset = cuda ]; then
+  # The tests that are not run here by themselves.
+  step front_door 120 ctest --preset cuda -L gpu -E 'Gpu.(CheckerFindsPlantedFaults|EveryTacticMatchesTheReference)$'
+else
+  steps+=("$(printf '%-14s skipped       %s' front_door "$(grep -m1 -A2 'CMake Error' "$out/configure.txt" | tail -1)")")
+fi
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
 for tool in $tools; do
   if [ -n "$sanitizer" ]; then
@@ -114,11 +127,10 @@ for tool in $tools; do
     steps+=("$(printf '%-14s skipped       no compute-sanitizer' $tool)")
   fi
 done
-find_cublas
 if [ -n "$quick" ]; then
-  step time 40 build-gpu/tests/bin/sm90_time "$out/time.csv" --samples 5 --formats nvfp4 1 16 128
+  step time 40 $build/tests/bin/sm90_time "$out/time.csv" --samples 5 --formats nvfp4 1 16 128
 else
-  step time 200 build-gpu/tests/bin/sm90_time "$out/time.csv"
+  step time 200 $build/tests/bin/sm90_time "$out/time.csv"
 fi
 table
 exit $failed

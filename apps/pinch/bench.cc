@@ -22,9 +22,14 @@ constexpr const char* kExamples = R"(Examples:
   pinch bench gemm --m 1,8,512 --n 4096 --k 4096
   pinch bench gemm --m 1 --n 4096 --k 4096 --tactic stream.avx2.1x16.along_m.all
   pinch bench gemm --m 32 --n 4096 --k 4096 --all --no-peers --json -
+  pinch bench gemm --device cuda --m 1,128 --n 4096 --k 4096
 
 Peers work on weights dequantised beforehand: OpenBLAS sgemm in FP32, oneDNN in bf16, as dequantised and prepacked. oneDNN
-takes the best instruction set it finds; ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 limits it.)";
+takes the best instruction set it finds; ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 limits it.
+
+On a CUDA device the peer is cuBLAS on bf16 weights (PINCH_CUBLAS=/path/to/libcublas.so.13 names it), and one read of the
+weights' bytes and an empty kernel are timed beside: every sample is one graph replay between two events, after 256 MiB of
+other bytes were read (cold) or a replay that is not timed (warm).)";
 
 struct Options {
   GemmOptionGroup gemm;
@@ -36,24 +41,24 @@ struct Options {
 };
 
 int bench(Options& options) {
-  const auto policy = options.measure.policy();
+  const auto policy = options.measure.policy(options.gemm.on_cuda());
   if (!policy) return report(policy.error());
-  const auto weights = options.gemm.weights();
+  const auto target = options.gemm.target();
+  if (!target) return report(target.error());
+  auto weights = options.gemm.weights();
   if (!weights) return report(weights.error());
-  const auto threads = options.gemm.threads();
-  if (!threads) return report(threads.error());
 
   const InterruptGuard interrupt;
+  ladder::GemmBench benchmark(**target, std::move(*weights));
   auto documents = ordered_json::array();
   bool wrong = false;
   for (const std::int64_t m : options.gemm.rows()) {
     ladder::BenchRequest request;
     request.m = m;
     request.output = options.gemm.output();
-    request.threads = *threads;
     request.tactics = options.tactics;
     request.all = options.all;
-    request.peers = !options.no_peers;
+    request.rivals = !options.no_peers;
     request.policy = *policy;
     request.weights_name = options.gemm.weights_name();
     auto bar = std::make_unique<ProgressBar>();
@@ -62,14 +67,14 @@ int bench(Options& options) {
     hooks.round_ended = [&](const measure::RoundReport& progress) {
       bar->show(progress.elapsed_s, policy->budget_s, fmt::format("m {}: round {}", m, progress.round + 1));
     };
-    const auto result = ladder::bench_gemm(*weights, request, hooks);
+    const auto result = benchmark.run(request, hooks);
     bar.reset();
     if (!result) return report(result.error());
     fmt::print(options.json.on_stdout() ? stderr : stdout, "{}\n", report::to_table(*result));
     std::fflush(stdout);
     documents.push_back(report::to_json(*result));
     for (const ladder::BenchRow& row : result->rows) {
-      wrong = wrong || (!row.is_peer && row.verdict == measure::Verdict::kWrong);
+      wrong = wrong || (row.kind == ladder::RowKind::kTactic && row.verdict == measure::Verdict::kWrong);
     }
     if (interrupt.requested()) break;
   }
@@ -87,7 +92,7 @@ void add_bench(CLI::App& app, int& status) {
   command->callback([command] {
     if (command->get_subcommands().empty()) throw CLI::RequiredError("A subject to benchmark (gemm)");
   });
-  auto* gemm = command->add_subcommand("gemm", "bf16 activations times FP4 weights on the CPU");
+  auto* gemm = command->add_subcommand("gemm", "bf16 activations times FP4 weights");
   gemm->footer(kExamples);
   auto options = std::make_shared<Options>();
   options->gemm.add_to(*gemm);
@@ -95,7 +100,7 @@ void add_bench(CLI::App& app, int& status) {
       ->type_name("NAME")
       ->allow_extra_args(false);
   gemm->add_flag("--all", options->all, "Time every legal tactic");
-  gemm->add_flag("--no-peers", options->no_peers, "Leave the other libraries out");
+  gemm->add_flag("--no-peers", options->no_peers, "Leave the other libraries and yardsticks out");
   options->measure.add_to(*gemm);
   options->json.add_to(*gemm);
   gemm->callback([options, &status] { status = bench(*options); });

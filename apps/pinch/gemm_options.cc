@@ -12,7 +12,7 @@
 #include "pinch/machine.h"
 #include "pinch/safetensors.h"
 #include "workbench/ladder/gemm_inputs.h"
-#include "workbench/ladder/gemm_tune.h"
+#include "workbench/ladder/machine.h"
 
 namespace pinch::cli {
 namespace {
@@ -42,6 +42,18 @@ std::vector<std::int64_t> parse_rows(const std::vector<std::string>& words) {
   return rows;
 }
 
+// "cuda" is "cuda:0".
+Result<int> parse_cuda(std::string_view text) {
+  int ordinal = 0;
+  if (text == "cuda") return ordinal;
+  constexpr std::string_view kPrefix = "cuda:";
+  if (text.starts_with(kPrefix)) {
+    const auto [stop, status] = std::from_chars(text.data() + kPrefix.size(), text.data() + text.size(), ordinal);
+    if (status == std::errc() && stop == text.data() + text.size() && ordinal >= 0) return ordinal;
+  }
+  return Error{ErrorCode::kInvalidArgument, fmt::format("'{}'; give cpu, cuda or cuda:N", text), "--device"};
+}
+
 }  // namespace
 
 void GemmOptionGroup::add_to(CLI::App& command) {
@@ -59,7 +71,11 @@ void GemmOptionGroup::add_to(CLI::App& command) {
   add_whole_number(command, "--k", problem_.k, "Columns of activations and weights, where no --weights are given");
   add_type_options(command, problem_);
   format_ = command.get_option("--format");
-  add_whole_number(command, "--threads", threads_, "Worker threads; every core of the process where left out");
+  command.add_option("--device", device_, "Where it runs: cpu, cuda, or cuda:N for device N")
+      ->type_name("DEVICE")
+      ->capture_default_str();
+  thread_option_ =
+      add_whole_number(command, "--threads", threads_, "Worker threads; every core of the process where left out");
   command.add_option("--isa", isa_, "Use this instruction set alone, as PINCH_CPU does")->type_name("NAME");
 }
 
@@ -82,13 +98,26 @@ Result<void> GemmOptionGroup::check() const {
   return {};
 }
 
-Result<Fp4Matrix> GemmOptionGroup::weights() {
+Result<std::unique_ptr<ladder::GemmTarget>> GemmOptionGroup::target() {
+  PINCH_TRY(check());
+  if (on_cuda()) {
+    PINCH_ASSIGN(ordinal, parse_cuda(device_));
+    if (thread_option_->count() > 0 || !isa_.empty()) {
+      return Error{ErrorCode::kInvalidArgument, "--threads and --isa are the CPU's: leave them out with --device cuda",
+                   ""};
+    }
+    return ladder::make_cuda_target(ordinal);
+  }
   if (!isa_.empty()) {
     PINCH_TRY(parse_cpu_isa(isa_));
     ::setenv("PINCH_CPU", isa_.c_str(), /*overwrite=*/1);
   }
   PINCH_TRY(cpu_choice());
-  PINCH_TRY(check());
+  PINCH_ASSIGN(threads, ladder::choose_threads(threads_));
+  return ladder::make_cpu_target(threads);
+}
+
+Result<Fp4Matrix> GemmOptionGroup::weights() {
   if (file_.empty()) {
     name_ = fmt::format("generated, seed {}", kWeightSeed);
     return ladder::random_weights(problem_.format, problem_.n, problem_.k, kWeightSeed);
@@ -97,10 +126,6 @@ Result<Fp4Matrix> GemmOptionGroup::weights() {
   PINCH_ASSIGN(file, SafetensorsFile::open(file_));
   const bool asked = format_->count() > 0;
   return load_fp4_tensor(file, tensor_, asked ? std::optional(problem_.format) : std::nullopt);
-}
-
-Result<int> GemmOptionGroup::threads() const {
-  return ladder::choose_threads(threads_);
 }
 
 }  // namespace pinch::cli

@@ -159,7 +159,8 @@ CLI::App* add_action(CLI::App& parent, const std::string& name, const std::strin
 }  // namespace
 
 void add_tactics(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("tactics", "Ask the cost models: list, default, rank, study, cliff; nothing is run");
+  auto* command =
+      app.add_subcommand("tactics", "Ask the cost models: list, default, rank, study, cliff; nothing is run");
   command->require_subcommand(0, 1);
   command->callback([command] {
     if (command->get_subcommands().empty()) throw CLI::RequiredError("A subcommand of tactics");

@@ -26,6 +26,7 @@ constexpr const char* kExamples = R"(Examples:
   pinch tune gemm --m 1,8,32 --n 4096 --k 4096
   pinch tune gemm --weights model.safetensors --tensor layers.0.mlp.up_proj.weight --m 1 --format mxfp4
   pinch tune gemm --m 512 --n 4096 --k 4096 --all --json - | jq '.picks[0]'
+  pinch tune gemm --device cuda --m 1,16,512 --n 4096 --k 4096
 
 Each tactic is compared with an FP64 reference before it is timed. Times are medians over interleaved rounds: cold, where
 every call takes other weights from a set larger than the caches, and warm, where the same weights come again. Cold times
@@ -71,12 +72,12 @@ void show(ProgressBar& bar, const GemmProblem& problem, const ladder::Progress& 
 }
 
 int tune(Options& options) {
-  const auto policy = options.measure.policy();
+  const auto policy = options.measure.policy(options.gemm.on_cuda());
   if (!policy) return report(policy.error());
+  const auto target = options.gemm.target();
+  if (!target) return report(target.error());
   auto weights = options.gemm.weights();
   if (!weights) return report(weights.error());
-  const auto threads = options.gemm.threads();
-  if (!threads) return report(threads.error());
 
   // A file size limit is then a refused write, which is a warning, instead of the end of the program.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -85,7 +86,6 @@ int tune(Options& options) {
   ladder::TuneRequest request;
   request.m = options.gemm.rows();
   request.output = options.gemm.output();
-  request.threads = *threads;
   request.force = options.force;
   request.weights_name = options.gemm.weights_name();
   request.rung.all = options.all;
@@ -111,7 +111,7 @@ int tune(Options& options) {
     interrupted = interrupted || result.result.stop == measure::StopReason::kInterrupted;
     for (const store::Point& point : result.result.points) wrong = wrong || point.verdict == measure::Verdict::kWrong;
   };
-  const auto tuned = ladder::tune_gemm(std::move(*weights), request, store ? &*store : nullptr, hooks);
+  const auto tuned = ladder::tune_gemm(**target, std::move(*weights), request, store ? &*store : nullptr, hooks);
   bar.reset();
   if (!tuned) return report(tuned.error());
   const auto written = options.json.write(documents.size() == 1 ? documents.front() : documents);
@@ -132,7 +132,7 @@ void add_tune(CLI::App& app, int& status) {
   command->callback([command] {
     if (command->get_subcommands().empty()) throw CLI::RequiredError("A subject to tune (gemm)");
   });
-  auto* gemm = command->add_subcommand("gemm", "bf16 activations times FP4 weights on the CPU");
+  auto* gemm = command->add_subcommand("gemm", "bf16 activations times FP4 weights");
   gemm->footer(kExamples);
   auto options = std::make_shared<Options>();
   options->gemm.add_to(*gemm);

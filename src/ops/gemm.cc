@@ -110,16 +110,7 @@ Result<void> run_gemm(const GemmPlan& plan, const Bf16* a, std::int64_t lda, voi
                       std::span<std::byte> workspace) {
   const detail::GemmPlanState& state = GemmAccess::state(plan);
   PINCH_TRY(detail::check_operands(a, lda, state.problem.k, out, ldo, state.problem.n));
-  if (workspace.size() < plan.workspace_bytes()) {
-    return Error{
-        ErrorCode::kInvalidArgument,
-        fmt::format("{} bytes; this plan needs {} (workspace_bytes())", workspace.size(), plan.workspace_bytes()),
-        "workspace"};
-  }
-  if (reinterpret_cast<std::uintptr_t>(workspace.data()) % kWorkspaceAlignment != 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("not aligned; it must start at a multiple of {} bytes", kWorkspaceAlignment), "workspace"};
-  }
+  PINCH_TRY(detail::check_workspace(workspace, plan.workspace_bytes(), kWorkspaceAlignment));
   detail::run(state.layout, state.problem, *state.weights, a, lda, out, ldo, workspace.data());
   return {};
 }

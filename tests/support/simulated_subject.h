@@ -33,7 +33,7 @@ class NumberedFamily final : public TacticFamily {
   std::vector<double> predicted_ns_;
 };
 
-class SimulatedSubject final : public ladder::Subject {
+class SimulatedSubject final : public ladder::HostSubject {
  public:
   /// Tactic i truly takes true_ns[i]; the model ranks by predicted_ns.
   SimulatedSubject(std::vector<double> true_ns, std::vector<double> predicted_ns, std::uint64_t seed)

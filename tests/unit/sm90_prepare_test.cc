@@ -127,22 +127,5 @@ TEST(Sm90Prepare, NamesWhatItRefuses) {
   EXPECT_THAT(describe(PrepareStatus::kBadShape), HasSubstr("multiple of 8"));
 }
 
-TEST(Sm90Prepare, HeaderReadsBackAndDamageIsNamed) {
-  const PreparedHeader header = make_header(Format::kMxfp4, 264, 544, 12);
-  EXPECT_EQ(header_error(header), nullptr);
-  PreparedHeader bad = header;
-  bad.magic[0] = 'X';
-  EXPECT_THAT(header_error(bad), HasSubstr("magic"));
-  bad = header;
-  bad.version = 99;
-  EXPECT_THAT(header_error(bad), HasSubstr("version"));
-  bad = header;
-  bad.n = 12;
-  EXPECT_THAT(header_error(bad), HasSubstr("multiple of 8"));
-  bad = header;
-  bad.total_bytes += 1;
-  EXPECT_THAT(header_error(bad), HasSubstr("damaged"));
-}
-
 }  // namespace
 }  // namespace pinch::gemm_bf16_fp4::sm90

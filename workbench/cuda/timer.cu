@@ -84,7 +84,7 @@ Result<Timer> Timer::create(int device) {
 Result<Graph> Timer::capture(const std::function<Result<void>(cudaStream_t)>& work) const {
   const DeviceScope scope(device());
   PINCH_TRY(scope.ok());
-  PINCH_TRY(check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "beginning a capture"));
+  PINCH_TRY(check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning a capture"));
   const Result<void> enqueued = work(stream());
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream(), &graph);

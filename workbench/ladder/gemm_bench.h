@@ -7,9 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "workbench/ladder/gemm_inputs.h"
-#include "workbench/ladder/machine.h"
-#include "workbench/ladder/roofline.h"
+#include "workbench/ladder/gemm_target.h"
 #include "workbench/measure/rounds.h"
 #include "workbench/measure/verdict.h"
 
@@ -18,17 +16,16 @@ namespace pinch::ladder {
 struct BenchRequest {
   std::int64_t m = 1;
   OutputType output = OutputType::kBf16;
-  int threads = 1;
   std::vector<std::string> tactics;  ///< besides the default
   bool all = false;                  ///< every legal tactic
-  bool peers = true;
+  bool rivals = true;                ///< peers and yardsticks
   measure::Policy policy;
   std::string weights_name;
 };
 
 struct BenchRow {
-  std::string name;  ///< a tactic, or a peer
-  bool is_peer = false;
+  std::string name;  ///< of a tactic, or of what is timed beside them
+  RowKind kind = RowKind::kTactic;
   bool is_default = false;
   std::string numerics;
   int threads = 1;
@@ -41,13 +38,13 @@ struct BenchRow {
 
 struct BenchReport {
   GemmProblem problem;
-  int threads = 1;
+  Resources resources;
   Machine machine;
   measure::Policy policy;
   std::string weights_name;
   Roofline roofline;
-  std::vector<BenchRow> rows;       ///< ours, the default first, then peers
-  std::vector<std::string> absent;  ///< peers that cannot run, with why
+  std::vector<BenchRow> rows;       ///< ours, the default first, then the others
+  std::vector<std::string> absent;  ///< what cannot run, with why
   measure::StopReason stop = measure::StopReason::kNoise;
   int rounds = 0;
   double clock_ghz = 0;
@@ -59,8 +56,18 @@ struct BenchHooks {
   std::function<bool()> stop_requested;
 };
 
-/// Errors: an invalid problem or one too large for the memory; kNotFound for an unknown tactic, offering the nearest
-/// names; kIllegal where no tactic is legal. A tactic or peer that fails or is wrong is a row that says so.
-Result<BenchReport> bench_gemm(Fp4Matrix weights, const BenchRequest& request, const BenchHooks& hooks);
+/// Benchmarks one problem after another on one set of weights. Errors: an invalid problem or one too large for the
+/// memory; kNotFound for an unknown tactic, offering the nearest names; kIllegal where no tactic is legal. What fails
+/// or is wrong is a row that says so.
+class GemmBench {
+ public:
+  GemmBench(GemmTarget& target, Fp4Matrix weights);
+  Result<BenchReport> run(const BenchRequest& request, const BenchHooks& hooks);
+
+ private:
+  GemmTarget& target_;
+  Fp4Matrix weights_;  ///< its shape alone once the target holds the rest
+  bool prepared_ = false;
+};
 
 }  // namespace pinch::ladder

@@ -31,6 +31,7 @@ class PreparedSet {
   /// `cold_bytes` of other weights, at least two of them; 0 for none. Errors: those of prepare_weights.
   static Result<PreparedSet> create(Fp4Matrix weights, std::size_t cold_bytes);
 
+  [[nodiscard]] const Fp4Matrix& matrix() const { return weights_; }
   [[nodiscard]] Fp4View view() const { return weights_.view(); }
   [[nodiscard]] const PreparedWeights& warm() const { return prepared_.front(); }
   [[nodiscard]] std::span<const PreparedWeights> cold() const { return std::span(prepared_).subspan(1); }

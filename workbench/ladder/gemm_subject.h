@@ -15,7 +15,7 @@
 
 namespace pinch::ladder {
 
-class GemmSubject final : public Subject {
+class GemmSubject final : public HostSubject {
  public:
   /// One call of m rows by the weights of `set`, which must outlive the subject. Computes the reference, about
   /// 8 n k multiply-adds in FP64. Errors: an invalid problem, too little memory, what reference_gemm refuses.

@@ -6,10 +6,8 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "pinch/families.h"
 #include "pinch/version.h"
-#include "workbench/ladder/gemm_subject.h"
-#include "workbench/measure/limits.h"
+#include "workbench/measure/clock.h"
 #include "workbench/store/binary_hash.h"
 
 namespace pinch::ladder {
@@ -89,14 +87,9 @@ bool read_details(const std::string& text, TuneReport& report) {
 
 class GemmTune {
  public:
-  GemmTune(Fp4Matrix weights, const TuneRequest& request, Machine machine, const TacticFamily& family,
-           store::TuneStore* store, const TuneHooks& hooks)
-      : weights_(std::move(weights)),
-        request_(request),
-        machine_(std::move(machine)),
-        family_(family),
-        store_(store),
-        hooks_(hooks) {}
+  GemmTune(GemmTarget& target, Fp4Matrix weights, const TuneRequest& request, store::TuneStore* store,
+           const TuneHooks& hooks)
+      : target_(target), weights_(std::move(weights)), request_(request), store_(store), hooks_(hooks) {}
 
   Result<void> run() {
     for (const std::int64_t m : request_.m) PINCH_TRY(refuse_early(problem_of(m)));
@@ -115,28 +108,29 @@ class GemmTune {
 
   /// Whatever can be known to be impossible is said before anything is measured.
   [[nodiscard]] Result<void> refuse_early(const GemmProblem& problem) const {
-    PINCH_TRY(rank_tactics(family_, problem, {0, request_.threads}));
-    return check_memory(problem, cold_set_bytes(request_.rung.policy));
+    PINCH_TRY(rank_tactics(target_.family(), problem, target_.resources()));
+    return target_.check_memory(problem, request_.rung.policy, /*with_rivals=*/false);
   }
 
   [[nodiscard]] store::TuneKey key_of(const GemmProblem& problem) const {
-    const std::string policy =
-        fmt::format("{} all={} random={}", request_.rung.policy.text(), request_.rung.all, request_.rung.random_every);
-    return {machine_.device,
-            machine_.isa,
-            machine_.binary,
-            tactics_hash(family_),
+    const std::string policy = fmt::format("{} {} all={} random={}", target_.protocol(), request_.rung.policy.text(),
+                                           request_.rung.all, request_.rung.random_every);
+    const Machine& machine = target_.machine();
+    return {machine.device,
+            machine.isa,
+            machine.binary,
+            tactics_hash(target_.family()),
             policy,
             problem_text(problem),
-            std::to_string(request_.threads),
-            machine_.compiler};
+            std::to_string(target_.resources().threads),
+            machine.compiler};
   }
 
   [[nodiscard]] TuneReport blank(const GemmProblem& problem) const {
     TuneReport report;
     report.problem = problem;
-    report.threads = request_.threads;
-    report.machine = machine_;
+    report.resources = target_.resources();
+    report.machine = target_.machine();
     report.policy = request_.rung.policy;
     report.weights_name = request_.weights_name;
     report.version = fmt::format("{} ({})", version(), git_sha());
@@ -149,16 +143,15 @@ class GemmTune {
     TuneReport report = blank(problem);
     report.measured_at = now_utc();
     PINCH_TRY(prepare());
-    report.cold_set_bytes = set_->cold_bytes();
-    PINCH_ASSIGN(subject, GemmSubject::create(*set_, problem.m, problem.output, request_.threads));
-    report.roofline = roofline_;
+    report.cold_set_bytes = target_.cold_set_bytes();
+    report.roofline = target_.roofline();
+    PINCH_ASSIGN(gemm, target_.problem(problem.m, problem.output));
     StoreJournal journal(store_, key, hooks_.warn);
     measure::SystemClock clock;
-    measure::AddChain meter(clock);
     RungHooks hooks;
     hooks.stop_requested = hooks_.stop_requested;
     hooks.progress = [&](const Progress& progress) { hooks_.progress(problem, progress); };
-    PINCH_ASSIGN(result, run_tactic_rung(*subject, clock, meter, request_.rung, journal, hooks));
+    PINCH_ASSIGN(result, run_tactic_rung(gemm->subject(), gemm->sampler(), clock, request_.rung, journal, hooks));
     report.result = std::move(result);
     const bool complete = report.result.stop != measure::StopReason::kInterrupted;
     if (complete && report.result.conclusion.decided) journal.finish(details_of(report).dump());
@@ -180,39 +173,32 @@ class GemmTune {
     return report;
   }
 
-  /// Weights in the kernels' order, the cold set and the machine's limits: once for every m, and only where something
-  /// is measured at all.
+  /// Once for every m, and only where something is measured at all.
   Result<void> prepare() {
-    if (set_) return {};
-    const std::size_t cold_bytes = cold_set_bytes(request_.rung.policy);
-    const std::size_t weight_bytes = weights_.codes.size() + weights_.scales.size();
-    PINCH_ASSIGN(roofline, measure_roofline(request_.threads, cold_bytes, weight_bytes));
-    roofline_ = roofline;
-    PINCH_ASSIGN(set, PreparedSet::create(std::move(weights_), cold_bytes));
-    set_ = std::make_unique<PreparedSet>(std::move(set));
-    weights_ = {};
-    weights_.format = set_->view().format;
-    weights_.n = set_->view().n;
-    weights_.k = set_->view().k;
+    if (prepared_) return {};
+    Fp4Matrix shape;
+    shape.format = weights_.format;
+    shape.n = weights_.n;
+    shape.k = weights_.k;
+    PINCH_TRY(target_.prepare(std::move(weights_), request_.rung.policy));
+    weights_ = std::move(shape);
+    prepared_ = true;
     return {};
   }
 
-  Fp4Matrix weights_;  ///< its shape alone once `set_` holds the rest
+  GemmTarget& target_;
+  Fp4Matrix weights_;  ///< its shape alone once the target holds the rest
   const TuneRequest& request_;
-  Machine machine_;
-  const TacticFamily& family_;
   store::TuneStore* store_;
   const TuneHooks& hooks_;
-  Roofline roofline_;
-  std::unique_ptr<PreparedSet> set_;
+  bool prepared_ = false;
 };
 
 }  // namespace
 
-Result<void> tune_gemm(Fp4Matrix weights, const TuneRequest& request, store::TuneStore* store, const TuneHooks& hooks) {
-  PINCH_ASSIGN(machine, describe_machine());
-  PINCH_ASSIGN(family, find_tactic_family("cpu"));
-  return GemmTune(std::move(weights), request, std::move(machine), *family, store, hooks).run();
+Result<void> tune_gemm(GemmTarget& target, Fp4Matrix weights, const TuneRequest& request, store::TuneStore* store,
+                       const TuneHooks& hooks) {
+  return GemmTune(target, std::move(weights), request, store, hooks).run();
 }
 
 }  // namespace pinch::ladder

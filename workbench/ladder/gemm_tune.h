@@ -12,9 +12,7 @@
 
 #include "pinch/fp4.h"
 #include "pinch/gemm_problem.h"
-#include "workbench/ladder/gemm_inputs.h"
-#include "workbench/ladder/machine.h"
-#include "workbench/ladder/roofline.h"
+#include "workbench/ladder/gemm_target.h"
 #include "workbench/ladder/tactic_rung.h"
 #include "workbench/store/tune_store.h"
 
@@ -23,7 +21,6 @@ namespace pinch::ladder {
 struct TuneRequest {
   std::vector<std::int64_t> m;  ///< one problem each
   OutputType output = OutputType::kBf16;
-  int threads = 1;
   RungOptions rung;
   bool force = false;        ///< measure even where the store knows
   std::string weights_name;  ///< where the weights came from, for people
@@ -31,7 +28,7 @@ struct TuneRequest {
 
 struct TuneReport {
   GemmProblem problem;
-  int threads = 1;
+  Resources resources;
   Machine machine;
   measure::Policy policy;
   std::string weights_name;
@@ -53,6 +50,7 @@ struct TuneHooks {
 /// Tunes every m of the request. `store` may be null. Stops after the problem that was interrupted. Errors: an invalid
 /// problem or one too large for the memory, no legal tactic, no right tactic; reports of earlier problems were given
 /// to `done`.
-Result<void> tune_gemm(Fp4Matrix weights, const TuneRequest& request, store::TuneStore* store, const TuneHooks& hooks);
+Result<void> tune_gemm(GemmTarget& target, Fp4Matrix weights, const TuneRequest& request, store::TuneStore* store,
+                       const TuneHooks& hooks);
 
 }  // namespace pinch::ladder

@@ -25,6 +25,11 @@ Result<Machine> describe_machine() {
   return machine;
 }
 
+std::string to_text(const Resources& resources) {
+  if (resources.sm_count > 0) return fmt::format("{} SMs", resources.sm_count);
+  return fmt::format("{} thread{}", resources.threads, resources.threads == 1 ? "" : "s");
+}
+
 Result<int> choose_threads(int asked) {
   const int cores = cpu_machine().cores;
   if (asked == 0) return cores;

@@ -19,14 +19,17 @@ struct Checked {
   double call_ns = 0;            ///< of one call: an estimate that sizes samples, never a result
 };
 
-/// Runner::run takes an index of the family, and only one that check() found ok.
-class Subject : public measure::Runner {
+class Subject {
  public:
+  virtual ~Subject() = default;
   [[nodiscard]] virtual const TacticFamily& family() const = 0;
   [[nodiscard]] virtual const GemmProblem& problem() const = 0;
   [[nodiscard]] virtual const Resources& resources() const = 0;
   /// Runs the tactic on poisoned outputs and compares them; nothing that it gets wrong is ever timed.
   virtual Checked check(std::size_t tactic) = 0;
 };
+
+/// One whose calls the CPU's clocks time. Runner::run takes an index of the family, and only one that check() found ok.
+class HostSubject : public Subject, public measure::Runner {};
 
 }  // namespace pinch::ladder

@@ -38,11 +38,11 @@ std::vector<std::size_t> trial_order(std::size_t count, const RungOptions& optio
 
 class Rung {
  public:
-  Rung(Subject& subject, measure::Clock& clock, measure::FrequencyMeter& meter, const RungOptions& options,
-       Journal& journal, const RungHooks& hooks)
+  Rung(Subject& subject, measure::Sampler& sampler, measure::Clock& clock, const RungOptions& options, Journal& journal,
+       const RungHooks& hooks)
       : subject_(subject),
+        sampler_(sampler),
         clock_(clock),
-        meter_(meter),
         options_(options),
         journal_(journal),
         hooks_(hooks),
@@ -135,7 +135,7 @@ class Rung {
         hooks_.progress({"measure", static_cast<std::size_t>(report.round) + 1, report.live, elapsed_s()});
       }
     };
-    measure::Measurement measured = measure_rounds(subject_, clock_, meter_, candidates, policy, hooks);
+    measure::Measurement measured = measure_rounds(sampler_, clock_, candidates, policy, hooks);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       store::Point& point = result_.points[point_of[i]];
       (is_twin(i) ? point.twin : point.samples) = std::move(measured.tracks[i].samples);
@@ -169,8 +169,8 @@ class Rung {
   }
 
   Subject& subject_;
+  measure::Sampler& sampler_;
   measure::Clock& clock_;
-  measure::FrequencyMeter& meter_;
   const RungOptions& options_;
   Journal& journal_;
   const RungHooks& hooks_;
@@ -181,9 +181,15 @@ class Rung {
 
 }  // namespace
 
-Result<RungResult> run_tactic_rung(Subject& subject, measure::Clock& clock, measure::FrequencyMeter& meter,
+Result<RungResult> run_tactic_rung(Subject& subject, measure::Sampler& sampler, measure::Clock& clock,
                                    const RungOptions& options, Journal& journal, const RungHooks& hooks) {
-  return Rung(subject, clock, meter, options, journal, hooks).run();
+  return Rung(subject, sampler, clock, options, journal, hooks).run();
+}
+
+Result<RungResult> run_tactic_rung(HostSubject& subject, measure::Clock& clock, measure::FrequencyMeter& meter,
+                                   const RungOptions& options, Journal& journal, const RungHooks& hooks) {
+  measure::HostSampler sampler(subject, clock, meter);
+  return run_tactic_rung(subject, sampler, clock, options, journal, hooks);
 }
 
 }  // namespace pinch::ladder

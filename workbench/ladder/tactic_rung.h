@@ -44,7 +44,12 @@ struct RungResult {
 };
 
 /// Errors: what rank_tactics refuses; kIllegal where no candidate gave a right result, with the first one's reason.
-Result<RungResult> run_tactic_rung(Subject& subject, measure::Clock& clock, measure::FrequencyMeter& meter,
+/// `sampler` takes an index of the family, and only one that check() found ok.
+Result<RungResult> run_tactic_rung(Subject& subject, measure::Sampler& sampler, measure::Clock& clock,
+                                   const RungOptions& options, Journal& journal, const RungHooks& hooks = {});
+
+/// The same with samples of calls on the CPU.
+Result<RungResult> run_tactic_rung(HostSubject& subject, measure::Clock& clock, measure::FrequencyMeter& meter,
                                    const RungOptions& options, Journal& journal, const RungHooks& hooks = {});
 
 }  // namespace pinch::ladder

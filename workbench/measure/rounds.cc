@@ -12,16 +12,13 @@ namespace pinch::measure {
 
 namespace {
 
-constexpr int kMaxCalls = 1 << 16;
-
 /// Everything one measurement carries from round to round.
 class Rounds {
  public:
-  Rounds(Runner& runner, Clock& clock, FrequencyMeter& meter, std::span<const Candidate> candidates,
-         const Policy& policy, const Hooks& hooks)
-      : runner_(runner),
+  Rounds(Sampler& sampler, Clock& clock, std::span<const Candidate> candidates, const Policy& policy,
+         const Hooks& hooks)
+      : sampler_(sampler),
         clock_(clock),
-        meter_(meter),
         candidates_(candidates),
         policy_(policy),
         hooks_(hooks),
@@ -94,41 +91,18 @@ class Rounds {
     }
   }
 
-  double read_clock_rate() {
-    const double ghz = meter_.ghz();
-    slowest_ghz_ = std::min(slowest_ghz_, ghz);
-    result_.clock_ghz = std::max(result_.clock_ghz, ghz);
-    result_.clock_drift = 1 - slowest_ghz_ / result_.clock_ghz;
-    return ghz;
-  }
-
   void sample(std::size_t index, Protocol protocol, int round) {
-    const Candidate& candidate = candidates_[index];
     Track& track = result_.tracks[index];
-    const double estimate_ns = std::max(candidate.estimate_ns, 1.0);
-    const int calls = static_cast<int>(
-        std::clamp(std::ceil(policy_.min_sample_ns / estimate_ns), 1.0, static_cast<double>(kMaxCalls)));
-    const int untimed = estimate_ns < policy_.long_call_ns ? 1 : 0;
-    if (!succeeded(track, runner_.ready(candidate.id, protocol, untimed + calls))) return;
-    if (untimed > 0 && !succeeded(track, runner_.run(candidate.id, protocol, untimed))) return;
-    clock_.ready();
-    const double ghz_before = read_clock_rate();
-    const double wall_start = clock_.wall_ns();
-    const double cpu_start = clock_.cpu_ns();
-    const Result<void> ran = runner_.run(candidate.id, protocol, calls);
-    const double cpu_ns = clock_.cpu_ns() - cpu_start;
-    const double wall_ns = clock_.wall_ns() - wall_start;
-    if (!succeeded(track, ran)) return;
-    const double ghz_after = read_clock_rate();
-    const bool had_the_cores = cpu_ns >= policy_.min_cpu_share * candidate.threads * wall_ns;
-    // Without an untimed call the first reading is of whatever ran before, whose instructions may allow another rate.
-    const bool clock_stood = untimed == 0 || std::abs(ghz_after / ghz_before - 1) <= policy_.max_clock_move;
-    track.samples.push_back({round, protocol, calls, wall_ns, cpu_ns, ghz_after, had_the_cores && clock_stood});
-  }
-
-  static bool succeeded(Track& track, const Result<void>& ran) {
-    if (!ran) track.failed = ran.error();
-    return ran.ok();
+    Result<Sample> taken = sampler_.sample(candidates_[index], protocol, policy_);
+    const ClockRates rates = sampler_.clock_rates();
+    result_.clock_ghz = rates.highest_ghz;
+    result_.clock_drift = rates.drift();
+    if (!taken) {
+      track.failed = taken.error();
+      return;
+    }
+    taken->round = round;
+    track.samples.push_back(*taken);
   }
 
   void drop_slow() {
@@ -148,15 +122,13 @@ class Rounds {
     }
   }
 
-  Runner& runner_;
+  Sampler& sampler_;
   Clock& clock_;
-  FrequencyMeter& meter_;
   std::span<const Candidate> candidates_;
   const Policy& policy_;
   const Hooks& hooks_;
   std::mt19937_64 random_;
   double start_ns_;
-  double slowest_ghz_ = std::numeric_limits<double>::infinity();
   bool ended_ = false;
   Measurement result_;
 };
@@ -185,9 +157,15 @@ std::vector<double> accepted_ns(std::span<const Sample> samples, Protocol protoc
   return times;
 }
 
+Measurement measure_rounds(Sampler& sampler, Clock& clock, std::span<const Candidate> candidates, const Policy& policy,
+                           const Hooks& hooks) {
+  return Rounds(sampler, clock, candidates, policy, hooks).run();
+}
+
 Measurement measure_rounds(Runner& runner, Clock& clock, FrequencyMeter& meter, std::span<const Candidate> candidates,
                            const Policy& policy, const Hooks& hooks) {
-  return Rounds(runner, clock, meter, candidates, policy, hooks).run();
+  HostSampler sampler(runner, clock, meter);
+  return measure_rounds(sampler, clock, candidates, policy, hooks);
 }
 
 }  // namespace pinch::measure

@@ -12,6 +12,7 @@ namespace {
 
 using ladder::BenchReport;
 using ladder::BenchRow;
+using ladder::RowKind;
 using measure::Protocol;
 using measure::Summary;
 using nlohmann::ordered_json;
@@ -22,13 +23,14 @@ Summary summary_of(const BenchRow& row, Protocol protocol) {
   return measure::summarize(accepted_ns(row.samples, protocol));
 }
 
-/// A peer's bound counts the bytes that its own weights have.
+/// A peer's bound counts the bytes that its own weights have; a yardstick moves what it says and multiplies nothing.
 double row_bytes(const BenchReport& report, const BenchRow& row) {
+  if (row.kind == RowKind::kYardstick) return static_cast<double>(row.weight_bytes);
   GemmProblem problem = report.problem;
   const double ours = ladder::least_bytes(problem);
   const double weights = static_cast<double>(problem.n) * static_cast<double>(problem.k) *
                          (0.5 + 1.0 / static_cast<double>(group_size(problem.format)));
-  return row.is_peer ? ours - weights + static_cast<double>(row.weight_bytes) : ours;
+  return row.kind == RowKind::kPeer ? ours - weights + static_cast<double>(row.weight_bytes) : ours;
 }
 
 ordered_json times_json(const BenchReport& report, const BenchRow& row, Protocol protocol) {
@@ -40,14 +42,15 @@ ordered_json times_json(const BenchReport& report, const BenchRow& row, Protocol
             {"taken", taken},       {"gflops", nullptr}, {"gbps", nullptr},  {"bound", nullptr}};
   }
   const double bound = ladder::bound_ns(report.problem, report.roofline, protocol);
+  const bool multiplies = row.kind != RowKind::kYardstick;
   return {{"median_ns", summary.median},
           {"q1_ns", summary.q1},
           {"q3_ns", summary.q3},
           {"accepted", summary.count},
           {"taken", taken},
-          {"gflops", ladder::flops(report.problem) / summary.median},
+          {"gflops", multiplies ? ordered_json(ladder::flops(report.problem) / summary.median) : ordered_json(nullptr)},
           {"gbps", row_bytes(report, row) / summary.median},
-          {"bound", bound > 0 ? ordered_json(bound / summary.median) : ordered_json(nullptr)}};
+          {"bound", multiplies && bound > 0 ? ordered_json(bound / summary.median) : ordered_json(nullptr)}};
 }
 
 std::string label(const BenchRow& row) {
@@ -58,10 +61,14 @@ std::string times_cell(const BenchReport& report, const BenchRow& row, Protocol 
   const Summary summary = summary_of(row, protocol);
   if (summary.count == 0) return fmt::format(" {:>10} {:>15} {:>8} {:>6} {:>6}", "-", "-", "-", "-", "-");
   const double bound = ladder::bound_ns(report.problem, report.roofline, protocol);
-  return fmt::format(" {:>10.1f} {:>15} {:>8.1f} {:>6.1f} {:>5.0f}%", summary.median / 1e3,
-                     fmt::format("{:.1f}-{:.1f}", summary.q1 / 1e3, summary.q3 / 1e3),
-                     ladder::flops(report.problem) / summary.median, row_bytes(report, row) / summary.median,
-                     100 * bound / summary.median);
+  const std::string quartiles = fmt::format("{:.1f}-{:.1f}", summary.q1 / 1e3, summary.q3 / 1e3);
+  const double gbps = row_bytes(report, row) / summary.median;
+  if (row.kind == RowKind::kYardstick) {
+    return fmt::format(" {:>10.1f} {:>15} {:>8} {:>6.1f} {:>6}", summary.median / 1e3, quartiles, "-", gbps, "-");
+  }
+  return fmt::format(" {:>10.1f} {:>15} {:>8.1f} {:>6.1f} {:>6}", summary.median / 1e3, quartiles,
+                     ladder::flops(report.problem) / summary.median, gbps,
+                     bound > 0 ? fmt::format("{:.0f}%", 100 * bound / summary.median) : "-");
 }
 
 }  // namespace
@@ -70,7 +77,7 @@ ordered_json to_json(const BenchReport& report) {
   auto rows = ordered_json::array();
   for (const BenchRow& row : report.rows) {
     ordered_json entry{{"name", row.name},
-                       {"kind", row.is_peer ? "peer" : "tactic"},
+                       {"kind", to_string(row.kind)},
                        {"default", row.is_default},
                        {"numerics", row.numerics},
                        {"verdict", to_string(row.verdict)},
@@ -89,7 +96,8 @@ ordered_json to_json(const BenchReport& report) {
             {"k", report.problem.k},
             {"format", to_string(report.problem.format)},
             {"output", to_string(report.problem.output)},
-            {"threads", report.threads}}},
+            {"threads", report.resources.threads},
+            {"sm_count", report.resources.sm_count}}},
           {"machine",
            {{"device", report.machine.device},
             {"isa", report.machine.isa},
@@ -108,9 +116,9 @@ ordered_json to_json(const BenchReport& report) {
 
 std::string to_table(const BenchReport& report) {
   const GemmProblem& problem = report.problem;
-  std::string text = fmt::format("gemm  m {}  n {}  k {}  {} -> {}, {} thread{}; weights {}\n", problem.m, problem.n,
-                                 problem.k, to_string(problem.format), to_string(problem.output), report.threads,
-                                 report.threads == 1 ? "" : "s", report.weights_name);
+  std::string text = fmt::format("gemm  m {}  n {}  k {}  {} -> {}, {}; weights {}\n", problem.m, problem.n, problem.k,
+                                 to_string(problem.format), to_string(problem.output),
+                                 ladder::to_text(report.resources), report.weights_name);
   std::size_t width = 0;
   for (const BenchRow& row : report.rows) width = std::max(width, label(row).size());
   text += fmt::format("{:<{}}", "", width);
@@ -131,9 +139,9 @@ std::string to_table(const BenchReport& report) {
       "limits: {:.0f} GFLOP/s multiply-add ({}), reads {:.1f} GB/s cold, {:.1f} GB/s warm; `bound` is the time these "
       "allow mm_bf16_fp4 over the time taken\n",
       report.roofline.gflops, report.machine.isa, report.roofline.cold_gbps, report.roofline.warm_gbps);
-  text += fmt::format("{} rounds, stopped by {}; clock {:.2f} GHz, moved {:.1f}%; {}, {} cores, {}\n", report.rounds,
+  text += fmt::format("{} rounds, stopped by {}; clock {:.2f} GHz, moved {:.1f}%; {}, {} {}, {}\n", report.rounds,
                       to_string(report.stop), report.clock_ghz, 100 * report.clock_drift, report.machine.brand,
-                      report.machine.cores, report.machine.compiler);
+                      report.machine.cores, report.machine.core_name, report.machine.compiler);
   return text;
 }
 

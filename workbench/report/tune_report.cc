@@ -99,10 +99,10 @@ std::string times_cells(const TuneReport& report, const store::Point& point) {
     if (summary.count == 0) {
       text += fmt::format(" {:>16} {:>8} {:>6} {:>6}", "-", "-", "-", "-");
     } else {
-      text += fmt::format(" {:>16} {:>8.1f} {:>6.1f} {:>5.0f}%",
+      text += fmt::format(" {:>16} {:>8.1f} {:>6.1f} {:>6}",
                           fmt::format("{:.1f}-{:.1f}", summary.q1 / 1e3, summary.q3 / 1e3),
                           flops(report.problem) / summary.median, least_bytes(report.problem) / summary.median,
-                          100 * bound / summary.median);
+                          bound > 0 ? fmt::format("{:.0f}%", 100 * bound / summary.median) : "-");
     }
   }
   return text;
@@ -123,8 +123,8 @@ std::string row(const TuneReport& report, const store::Point& point, std::size_t
 std::string heading(const TuneReport& report, std::size_t width) {
   const GemmProblem& problem = report.problem;
   std::string text =
-      fmt::format("gemm  m {}  n {}  k {}  {} -> {}, {} thread{}\n", problem.m, problem.n, problem.k,
-                  to_string(problem.format), to_string(problem.output), report.threads, report.threads == 1 ? "" : "s");
+      fmt::format("gemm  m {}  n {}  k {}  {} -> {}, {}\n", problem.m, problem.n, problem.k, to_string(problem.format),
+                  to_string(problem.output), ladder::to_text(report.resources));
   text += fmt::format("{:<12} {:>4} {:<{}} {:>9}", "", "rank", "tactic", width, "model us");
   for (const Protocol protocol : report.policy.protocols) {
     text += fmt::format(" {:>9}", fmt::format("{} us", to_string(protocol)));
@@ -173,8 +173,8 @@ std::string provenance_lines(const TuneReport& report) {
       "limits    {:.0f} GFLOP/s multiply-add ({}), reads {:.1f} GB/s cold, {:.1f} GB/s warm; cold set {:.0f} MB\n",
       report.roofline.gflops, report.machine.isa, report.roofline.cold_gbps, report.roofline.warm_gbps,
       static_cast<double>(report.cold_set_bytes) / 1e6);
-  text += fmt::format("machine   {}, {} cores, {}, binary {}\n", report.machine.brand, report.machine.cores,
-                      report.machine.compiler, report.machine.binary);
+  text += fmt::format("machine   {}, {} {}, {}, binary {}\n", report.machine.brand, report.machine.cores,
+                      report.machine.core_name, report.machine.compiler, report.machine.binary);
   text += fmt::format("weights   {}\n", report.weights_name);
   text += fmt::format("{} {} by pinch {}{}\n", report.cached ? "cached   " : "at       ", report.measured_at,
                       report.version, report.cached ? "; --force measures again" : "");
@@ -196,7 +196,8 @@ ordered_json to_json(const TuneReport& report) {
             {"k", report.problem.k},
             {"format", to_string(report.problem.format)},
             {"output", to_string(report.problem.output)},
-            {"threads", report.threads}}},
+            {"threads", report.resources.threads},
+            {"sm_count", report.resources.sm_count}}},
           {"machine",
            {{"device", report.machine.device},
             {"brand", report.machine.brand},

@@ -6,8 +6,6 @@ namespace pinch::gemm_bf16_fp4::sm90 {
 
 namespace {
 
-constexpr char kMagic[8] = {'P', 'I', 'N', 'C', 'H', 'W', '4', '\0'};
-
 PrepareReport inspect(const CanonicalWeights& w) {
   PrepareReport r{0, 0, -1, 256};
   const int groups = w.k / group_size(w.format);
@@ -88,35 +86,6 @@ void unprepare_weights_host(Format f, int n, int k, const std::uint8_t* codes, c
                        static_cast<std::size_t>(group)] = static_cast<std::uint8_t>(scale);
     }
   }
-}
-
-PreparedHeader make_header(Format f, int n, int k, int acc_exponent) {
-  const PreparedExtent e = prepared_extent(f, n, k);
-  PreparedHeader h{};
-  std::memcpy(h.magic, kMagic, sizeof kMagic);
-  h.version = kPreparedVersion;
-  h.format = f;
-  h.n = n;
-  h.k = k;
-  h.acc_exponent = acc_exponent;
-  h.header_bytes = sizeof h;
-  h.codes_offset_bytes = 256;  // keeps every tile 256-byte aligned in a mapped file
-  h.scales_offset_bytes = h.codes_offset_bytes + e.codes_bytes;
-  h.total_bytes = h.scales_offset_bytes + e.scales_bytes;
-  return h;
-}
-
-const char* header_error(const PreparedHeader& h) {
-  if (std::memcmp(h.magic, kMagic, sizeof kMagic) != 0) return "not prepared weights: the magic bytes differ";
-  if (h.version != kPreparedVersion) return "prepared weights of another version: prepare them again";
-  if (h.format != Format::kNvfp4 && h.format != Format::kMxfp4) return "unknown format";
-  if (h.n > 0x7fffffff || h.k > 0x7fffffff || !prepare_shape_ok(static_cast<int>(h.n), static_cast<int>(h.k)))
-    return describe(PrepareStatus::kBadShape);
-  const PreparedHeader want = make_header(h.format, static_cast<int>(h.n), static_cast<int>(h.k), h.acc_exponent);
-  if (h.header_bytes != want.header_bytes || h.codes_offset_bytes != want.codes_offset_bytes ||
-      h.scales_offset_bytes != want.scales_offset_bytes || h.total_bytes != want.total_bytes)
-    return "offsets do not follow from the shape: the file is damaged";
-  return nullptr;
 }
 
 }  // namespace pinch::gemm_bf16_fp4::sm90

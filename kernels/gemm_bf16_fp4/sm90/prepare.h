@@ -142,10 +142,4 @@ PrepareStatus prepare_weights_host(const CanonicalWeights& w, std::uint8_t* code
 void unprepare_weights_host(Format f, int n, int k, const std::uint8_t* codes, const std::uint8_t* scales,
                             int max_ue8m0, std::uint8_t* canonical_codes, std::uint8_t* canonical_scales);
 
-/// Header of a saved prepared matrix.
-PreparedHeader make_header(Format f, int n, int k, int acc_exponent);
-
-/// nullptr when a header is one that this version reads, else what is wrong with it.
-const char* header_error(const PreparedHeader& h);
-
 }  // namespace pinch::gemm_bf16_fp4::sm90

@@ -38,7 +38,6 @@ enum class Format : std::uint32_t { kNvfp4 = 0, kMxfp4 = 1 };
 inline constexpr int kTileRows = 64;
 inline constexpr int kTileCols = 64;
 inline constexpr int kCodeTileBytes = kTileRows * kTileCols / 2;
-inline constexpr int kPreparedVersion = 1;
 
 PINCH_HOST_DEVICE constexpr int group_size(Format f) {
   return f == Format::kNvfp4 ? 16 : 32;
@@ -46,21 +45,6 @@ PINCH_HOST_DEVICE constexpr int group_size(Format f) {
 PINCH_HOST_DEVICE constexpr int scale_tile_bytes(Format f) {
   return f == Format::kNvfp4 ? 256 : 128;
 }
-
-/// First 64 bytes of a saved prepared matrix; codes follow at codes_offset_bytes, scales at scales_offset_bytes.
-struct PreparedHeader {
-  char magic[8];  // "PINCHW4\0"
-  std::uint32_t version;
-  Format format;
-  std::int64_t n;  // logical rows, before padding
-  std::int64_t k;
-  std::int32_t acc_exponent;  // out = accumulator * 2^acc_exponent * alpha
-  std::uint32_t header_bytes;
-  std::uint64_t codes_offset_bytes;
-  std::uint64_t scales_offset_bytes;
-  std::uint64_t total_bytes;
-};
-static_assert(sizeof(PreparedHeader) == 64);
 
 /// Extents of a prepared matrix, in tiles and bytes.
 struct PreparedExtent {

@@ -1,0 +1,71 @@
+"""--device cuda of bench and tune. A process that is shown no device has none, so the refusals hold on every machine."""
+
+from harness import CliTest, ENVIRONMENT, OK
+
+PROBLEM = ("--m", 4, "--n", 512, "--k", 512)
+NO_DEVICE = {"CUDA_VISIBLE_DEVICES": ""}
+
+
+class WithoutDevice(CliTest):
+    def test_exits_3_with_the_reason(self):
+        for command in ("bench", "tune"):
+            for device in ("cuda", "cuda:0", "cuda:3"):
+                run = self.run_pinch(command, "gemm", *PROBLEM, "--device", device, env=NO_DEVICE)
+                self.assertEqual(run.code, ENVIRONMENT, run)
+                self.assertEqual(run.stdout, "", run)
+                # A build without kernels, a machine without a driver, a driver without a device.
+                self.assertRegex(run.stderr, "no CUDA kernels|no CUDA driver|CUDA driver refused|lists no device", run)
+
+    def test_refuses_another_device_by_name(self):
+        for device in ("gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x"):
+            self.refuses("bench", "gemm", *PROBLEM, "--device", device, says=[device, "cpu, cuda or cuda:N"])
+
+    def test_refuses_options_of_the_cpu(self):
+        for option in (("--threads", 1), ("--isa", "scalar")):
+            self.refuses("tune", "gemm", *PROBLEM, "--device", "cuda", *option, says="--threads and --isa")
+        self.refuses("bench", "gemm", *PROBLEM, "--device", "cuda", "--cold-set", 8, says="--cold-set")
+
+    def test_the_cpu_is_the_default_device(self):
+        document = self.json_of("bench", "gemm", *PROBLEM, "--device", "cpu", "--threads", 1, "--budget", 0.1,
+                                "--cold-set", 1, "--no-peers")
+        self.assertEqual(document["problem"]["threads"], 1)
+        self.assertEqual(document["problem"]["sm_count"], 0)
+
+
+class WithDevice(CliTest):
+    """What only a machine with a Hopper GPU and a build with kernels can say."""
+
+    def setUp(self):
+        super().setUp()
+        run = self.run_pinch("bench", "gemm", *PROBLEM, "--device", "cuda", "--budget", 0.1)
+        if run.code == ENVIRONMENT:
+            self.skipTest(run.stderr.strip())
+        self.assertEqual(run.code, OK, run)
+
+    def test_bench_has_the_default_and_the_yardsticks(self):
+        document = self.json_of("bench", "gemm", *PROBLEM, "--device", "cuda", "--budget", 0.5)
+        kinds = [row["kind"] for row in document["rows"]]
+        self.assertEqual(kinds[0], "tactic")
+        self.assertEqual(kinds.count("yardstick"), 2)
+        self.assertTrue("peer" in kinds or any("cuBLAS" in why for why in document["absent"]), document["absent"])
+        for row in document["rows"]:
+            self.assertEqual(row["verdict"], "ok", row)
+            self.assertGreater(row["cold"]["median_ns"], 1000)
+            if row["kind"] != "yardstick":
+                self.assertLess(row["rel_l2"], 2**-8)
+        empty = document["rows"][-1]["cold"]["median_ns"]
+        self.assertLess(empty, document["rows"][0]["cold"]["median_ns"])
+        self.assertGreater(document["machine"]["clock_ghz"], 0.2)
+
+    def test_tune_measures_the_default_and_is_cached_afterwards(self):
+        arguments = ("tune", "gemm", *PROBLEM, "--device", "cuda", "--db", self.folder / "pinch.sqlite")
+        first = self.json_of(*arguments)
+        self.assertIs(first["cached"], False)
+        self.assertLess(first["elapsed_s"], 5)
+        medians = {pick["tactic"]: pick["median_ns"] for pick in first["picks"] if pick["median_ns"]}
+        self.assertIn(first["default"], medians)
+        self.assertLessEqual(medians[first["best"]], medians[first["default"]] * (1 + first["tie_band"]))
+        self.assertGreater(len(medians), 2)
+        self.assertIn("driver", first["machine"]["device"])
+        self.assertIs(self.json_of(*arguments)["cached"], True)
+        self.assertIs(self.json_of(*arguments, "--output", "f32")["cached"], False)

@@ -1,0 +1,86 @@
+// Where a GEMM is tuned and benchmarked: the CPU's cores or a CUDA device. What differs between them is behind this;
+// choosing, measuring and concluding are written once (gemm_tune, gemm_bench).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pinch/fp4.h"
+#include "pinch/gemm_problem.h"
+#include "workbench/ladder/machine.h"
+#include "workbench/ladder/roofline.h"
+#include "workbench/ladder/subject.h"
+#include "workbench/measure/sampler.h"
+
+namespace pinch::ladder {
+
+enum class RowKind : std::uint8_t {
+  kTactic,
+  kPeer,       ///< another library's product of the same operands
+  kYardstick,  ///< what no product can beat: an empty call, one read of the weights' bytes
+};
+constexpr std::string_view to_string(RowKind kind) {
+  return kind == RowKind::kTactic ? "tactic" : kind == RowKind::kPeer ? "peer" : "yardstick";
+}
+
+/// Something timed beside our tactics.
+struct Rival {
+  RowKind kind = RowKind::kPeer;
+  std::string name;
+  std::string numerics;
+  std::size_t weight_bytes = 0;  ///< that one call reads
+  std::size_t id = 0;            ///< for the sampler
+  Checked checked;
+};
+struct Rivals {
+  std::vector<Rival> list;
+  std::vector<std::string> absent;  ///< "name: why", of those that cannot run
+};
+
+/// One problem on prepared weights.
+class GemmCase {
+ public:
+  virtual ~GemmCase() = default;
+  virtual Subject& subject() = 0;
+  /// Takes the ids of tactics that the subject's check() found ok, and of rivals.
+  virtual measure::Sampler& sampler() = 0;
+  /// Makes and checks the rivals. A rival that fails or is wrong says so in its Checked.
+  virtual Result<Rivals> rivals() = 0;
+};
+
+class GemmTarget {
+ public:
+  virtual ~GemmTarget() = default;
+  [[nodiscard]] virtual const TacticFamily& family() const = 0;
+  [[nodiscard]] virtual const Resources& resources() const = 0;
+  [[nodiscard]] virtual const Machine& machine() const = 0;
+  /// How samples are taken here, as far as the policy does not say it: part of the key of a stored result.
+  [[nodiscard]] virtual std::string_view protocol() const = 0;
+
+  /// Refuses a problem that would not fit into the memory that is free. Errors: kOutOfMemory.
+  [[nodiscard]] virtual Result<void> check_memory(const GemmProblem& problem, const measure::Policy& policy,
+                                                  bool with_rivals) const = 0;
+
+  /// Puts the weights into the kernels' order and measures the machine's limits; called once.
+  virtual Result<void> prepare(Fp4Matrix weights, const measure::Policy& policy) = 0;
+
+  // After prepare().
+  [[nodiscard]] virtual const Roofline& roofline() const = 0;
+  [[nodiscard]] virtual std::size_t weight_bytes() const = 0;    ///< prepared, that one call reads
+  [[nodiscard]] virtual std::size_t cold_set_bytes() const = 0;  ///< that push the weights out between cold calls
+  /// A problem of m rows; the target must outlive it. Errors: an invalid problem, too little memory.
+  virtual Result<std::unique_ptr<GemmCase>> problem(std::int64_t m, OutputType output) = 0;
+};
+
+/// Errors: PINCH_CPU names an instruction set that does not exist or that this machine lacks.
+Result<std::unique_ptr<GemmTarget>> make_cpu_target(int threads);
+
+/// Errors: kUnsupported where this build has no CUDA kernels, where there is no driver, no device or none that they run
+/// on; kNotFound for a device that is not there.
+Result<std::unique_ptr<GemmTarget>> make_cuda_target(int device);
+
+}  // namespace pinch::ladder
