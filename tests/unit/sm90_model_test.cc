@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::optional<RankedTactic> scan(const TimeModel& model, const Call& call, const Device& device) {
+std::optional<RankedTactic> scan(const TimeModel& model, const ModelProblem& call, const Device& device) {
   std::optional<RankedTactic> best;
   for (std::size_t index = 0; index < tactics().size(); ++index) {
     if (!illegal(tactics()[index], call.sizes, device).empty()) continue;
@@ -30,7 +30,7 @@ void for_each_call(const Visit& visit) {
   for (const int n : {8, 1000, 2880, 4096, 6656, 19968, 57344})
     for (const int k : {32, 320, 2880, 4096, 14336, 28672})
       for (int m = 1; m <= 8192; m += m / 3 + 1)
-        for (const Fp4Format format : {Fp4Format::kNvfp4, Fp4Format::kMxfp4}) visit(Call{{m, n, k}, format});
+        for (const Fp4Format format : {Fp4Format::kNvfp4, Fp4Format::kMxfp4}) visit(ModelProblem{{m, n, k}, format});
 }
 
 TEST(Sm90TimeModel, EveryConstantIsInTheData) {
@@ -42,7 +42,7 @@ TEST(Sm90TimeModel, EveryConstantIsInTheData) {
 TEST(Sm90TimeModel, KernelsCoverTheTacticsOnceAndDifferInName) {
   std::size_t next = 0;
   std::set<std::string> names;
-  for (const Kernel& kernel : kernels()) {
+  for (const KernelTactics& kernel : kernel_tactics()) {
     EXPECT_EQ(kernel.first, next);
     EXPECT_GT(kernel.last, kernel.first);
     next = kernel.last;
@@ -54,7 +54,7 @@ TEST(Sm90TimeModel, KernelsCoverTheTacticsOnceAndDifferInName) {
 TEST(Sm90TimeModel, TheCheapestIsTheOneThatAScanFinds) {
   for (const int sm_count : {132, 114, 16}) {
     const Device device = sm90_device(sm_count);
-    for_each_call([&](const Call& call) {
+    for_each_call([&](const ModelProblem& call) {
       const auto best = h200_time_model().cheapest(call, device);
       const auto expected = scan(h200_time_model(), call, device);
       ASSERT_TRUE(best && expected);
@@ -79,7 +79,8 @@ TEST(Sm90TimeModel, TheCheapestIsTheOneThatAScanFindsUnderAnyConstants) {
       const auto below = [&](int most) {
         return static_cast<int>(std::exp2(std::uniform_real_distribution<>(0, most)(random)));
       };
-      const Call call{{below(13), below(13) * 8, below(10) * 32}, i % 2 == 0 ? Fp4Format::kNvfp4 : Fp4Format::kMxfp4};
+      const ModelProblem call{{below(13), below(13) * 8, below(10) * 32},
+                              i % 2 == 0 ? Fp4Format::kNvfp4 : Fp4Format::kMxfp4};
       const auto best = model.cheapest(call, device);
       const auto expected = scan(model, call, device);
       ASSERT_TRUE(best && expected);
@@ -89,7 +90,7 @@ TEST(Sm90TimeModel, TheCheapestIsTheOneThatAScanFindsUnderAnyConstants) {
 }
 
 TEST(Sm90TimeModel, NoTimeIsBelowWhatTheBytesTake) {
-  for_each_call([&](const Call& call) {
+  for_each_call([&](const ModelProblem& call) {
     const auto best = h200_time_model().cheapest(call, sm90_device(132));
     ASSERT_TRUE(best);
     const double bytes = 0.53 * call.sizes.n * call.sizes.k;
@@ -100,11 +101,11 @@ TEST(Sm90TimeModel, NoTimeIsBelowWhatTheBytesTake) {
 
 TEST(Sm90TimeModel, AKernelOfNoRecordIsTakenToBeAsFastAsOneLikeIt) {
   MachineModel machine = h200_machine_model();
-  const std::string lost = kernels().back().name();
+  const std::string lost = kernel_tactics().back().name();
   std::erase_if(machine.constants, [&](const MachineConstant& constant) { return constant.name == lost; });
   const auto model = TimeModel::from(machine);
   ASSERT_TRUE(model.ok());
-  const Call call{{512, 4096, 4096}};
+  const ModelProblem call{{512, 4096, 4096}};
   const double ratio = model->nanoseconds(tactics().size() - 1, call, sm90_device(132)) /
                        h200_time_model().nanoseconds(tactics().size() - 1, call, sm90_device(132));
   EXPECT_GT(ratio, 0.5);
@@ -123,7 +124,7 @@ TEST(Sm90CountingModels, FollowTheirRules) {
   while (to_string(tactics()[index]).find("wgmma/n128/m64/k128/stages7/consumers2/cluster1x1/group4/split1/raster1") !=
          0)
     ++index;
-  const Call call{{64, 4096, 4096}};
+  const ModelProblem call{{64, 4096, 4096}};
   const Device device = sm90_device(132);
   const auto place = [](std::string_view model) {
     return static_cast<std::size_t>(std::find(models().begin(), models().end(), model) - models().begin());

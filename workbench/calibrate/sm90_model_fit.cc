@@ -32,7 +32,7 @@ constexpr double kPull = 0.02;
 
 struct Row {
   std::size_t tactic = 0, kernel = 0;
-  sm90::Call call;
+  sm90::ModelProblem call;
   double best_ns = 0;
   std::optional<double> ns;  // nothing: hopeless
 };
@@ -76,7 +76,7 @@ std::vector<Row> rows_of(const Truth& truth) {
     const auto known = indices.find(row.tactic);
     if (known == indices.end() || (!row.median_ns && row.verdict != "hopeless")) continue;
     std::size_t kernel = 0;
-    while (sm90::kernels()[kernel].last <= known->second) ++kernel;
+    while (sm90::kernel_tactics()[kernel].last <= known->second) ++kernel;
     const GemmProblem& p = row.problem;
     rows.push_back({known->second,
                     kernel,
@@ -89,12 +89,12 @@ std::vector<Row> rows_of(const Truth& truth) {
 
 std::vector<double> fit(const std::vector<Row>& rows, const sm90::Device& device) {
   const auto constants = sm90::constants();
-  const std::size_t shared = constants.size() - sm90::kernels().size();
+  const std::size_t shared = constants.size() - sm90::kernel_tactics().size();
   std::vector<double> values;
   std::vector<std::vector<const Row*>> concerns(constants.size());
   for (std::size_t c = 0; c < constants.size(); ++c)
     values.push_back(
-        start_of(constants[c], c < shared ? nullptr : &sm90::tactics()[sm90::kernels()[c - shared].first]));
+        start_of(constants[c], c < shared ? nullptr : &sm90::tactics()[sm90::kernel_tactics()[c - shared].first]));
   for (const Row& row : rows) {
     const int kernel = static_cast<int>(sm90::tactics()[row.tactic].index());
     for (std::size_t c = 0; c < shared; ++c)

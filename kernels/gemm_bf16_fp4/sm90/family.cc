@@ -54,7 +54,7 @@ std::optional<std::string> problem_fault(const GemmProblem& p) {
 sm90::WgmmaProblem sizes_of(const GemmProblem& p) {
   return {static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k)};
 }
-sm90::Call call_of(const GemmProblem& p) {
+sm90::ModelProblem call_of(const GemmProblem& p) {
   return {sizes_of(p), p.format, p.output};
 }
 

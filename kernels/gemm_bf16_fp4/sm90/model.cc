@@ -67,11 +67,11 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
 double weight_bytes(Fp4Format format) {
   return format == Fp4Format::kNvfp4 ? 4.5 / 8 : 4.25 / 8;
 }
-double weights_bytes(const Call& call) {
+double weights_bytes(const ModelProblem& call) {
   return static_cast<double>(call.sizes.n) * call.sizes.k * weight_bytes(call.format);
 }
 // What the wgmma kernel reads from memory.
-double operand_bytes(const Call& call) {
+double operand_bytes(const ModelProblem& call) {
   return weights_bytes(call) + static_cast<double>(call.sizes.m) * call.sizes.k * 2;
 }
 // What the ring of a CTA takes from L2 an iteration.
@@ -110,7 +110,7 @@ Grid grid_of(const StreamTactic& tactic, const StreamProblem& problem, const Str
 }
 
 // Bytes that a CTA moves: weights and activations over its part of k, and its output.
-double traffic_bytes(const Grid& grid, const Call& call) {
+double traffic_bytes(const Grid& grid, const ModelProblem& call) {
   return call.sizes.k / grid.k_parts * (grid.tile_n * weight_bytes(call.format) + grid.tile_m * 2) +
          grid.tile_n * grid.tile_m * output_bytes(call.output);
 }
@@ -121,8 +121,8 @@ bool same_kernel(const Tactic& a, const Tactic& b) {
   return instance_of(std::get<StreamTactic>(a)) == instance_of(std::get<StreamTactic>(b));
 }
 
-std::vector<Kernel> list_kernels() {
-  std::vector<Kernel> all;
+std::vector<KernelTactics> list_kernels() {
+  std::vector<KernelTactics> all;
   const auto tactics = sm90::tactics();
   for (std::size_t index = 0; index < tactics.size(); ++index) {
     if (all.empty() || !same_kernel(tactics[all.back().first], tactics[index])) all.push_back({index, index});
@@ -133,7 +133,8 @@ std::vector<Kernel> list_kernels() {
 
 std::vector<std::size_t> list_kernel_of_tactics() {
   std::vector<std::size_t> places;
-  for (std::size_t kernel = 0; kernel < kernels().size(); ++kernel) places.resize(kernels()[kernel].last, kernel);
+  for (std::size_t kernel = 0; kernel < kernel_tactics().size(); ++kernel)
+    places.resize(kernel_tactics()[kernel].last, kernel);
   return places;
 }
 std::span<const std::size_t> kernel_of_tactic() {
@@ -144,7 +145,7 @@ std::span<const std::size_t> kernel_of_tactic() {
 std::vector<Constant> list_constants() {
   std::vector<Constant> all;
   for (const auto& [name, unit] : kSharedNames) all.push_back({std::string(name), unit});
-  for (const Kernel& kernel : kernels()) all.push_back({kernel.name(), "ns"});
+  for (const KernelTactics& kernel : kernel_tactics()) all.push_back({kernel.name(), "ns"});
   return all;
 }
 
@@ -168,15 +169,15 @@ Grid grid_of(const Tactic& tactic, const WgmmaProblem& problem, const Device& de
   return grid_of(std::get<StreamTactic>(tactic), StreamProblem{problem.m, problem.n, problem.k}, device.stream);
 }
 
-std::string Kernel::name() const {
+std::string KernelTactics::name() const {
   const std::string name = to_string(tactics()[first]);
   if (std::holds_alternative<WgmmaTactic>(tactics()[first])) return name.substr(0, name.find("/split"));
   const StreamInstance i = instance_of(std::get<StreamTactic>(tactics()[first]));
   return name.substr(0, name.find("/w")) + "/w" + std::to_string(i.warps_per_sm) + "/t" + std::to_string(i.k_warps);
 }
 
-std::span<const Kernel> kernels() {
-  static const std::vector<Kernel> all = list_kernels();
+std::span<const KernelTactics> kernel_tactics() {
+  static const std::vector<KernelTactics> all = list_kernels();
   return all;
 }
 
@@ -188,9 +189,9 @@ std::span<const Constant> constants() {
 TimeModel::TimeModel(std::vector<double> values) : values_(std::move(values)) {
   PINCH_ASSERT(values_.size() == constants().size(), "one value a constant");
   const auto at = [&](std::size_t constant) { return values_[constant]; };
-  for (std::size_t i = 0; i < kernels().size(); ++i) {
-    TimeModel::Kernel& kernel = kernels_.emplace_back();
-    const Tactic& tactic = tactics()[kernels()[i].first];
+  for (std::size_t i = 0; i < kernel_tactics().size(); ++i) {
+    Kernel& kernel = kernels_.emplace_back();
+    const Tactic& tactic = tactics()[kernel_tactics()[i].first];
     const auto* wgmma = std::get_if<WgmmaTactic>(&tactic);
     kernel.wgmma = wgmma != nullptr;
     for (const Fp4Format format : {Fp4Format::kNvfp4, Fp4Format::kMxfp4}) {
@@ -236,17 +237,17 @@ Result<TimeModel> TimeModel::from(const MachineModel& machine) {
     values.push_back(value);
   }
   std::vector<std::size_t> known;
-  for (std::size_t i = 0; i < kernels().size(); ++i) {
-    const auto value = machine.constant(kernels()[i].name(), "ns");
+  for (std::size_t i = 0; i < kernel_tactics().size(); ++i) {
+    const auto value = machine.constant(kernel_tactics()[i].name(), "ns");
     if (!value && value.error().code != ErrorCode::kNotFound) return value.error();
     values.push_back(value ? *value : 0);
     if (value) known.push_back(i);
   }
-  for (std::size_t i = 0; i < kernels().size(); ++i) {
+  for (std::size_t i = 0; i < kernel_tactics().size(); ++i) {
     if (values[kSharedCount + i] > 0) continue;
-    const Tactic& tactic = tactics()[kernels()[i].first];
+    const Tactic& tactic = tactics()[kernel_tactics()[i].first];
     const auto unlike = [&](std::size_t other) {
-      const Tactic& known_tactic = tactics()[kernels()[other].first];
+      const Tactic& known_tactic = tactics()[kernel_tactics()[other].first];
       return std::tuple(tactic.index() != known_tactic.index(),
                         std::abs(std::log(work_of(known_tactic) / work_of(tactic))), other);
     };
@@ -254,7 +255,7 @@ Result<TimeModel> TimeModel::from(const MachineModel& machine) {
     const std::size_t like = *std::min_element(known.begin(), known.end(),
                                                [&](std::size_t a, std::size_t b) { return unlike(a) < unlike(b); });
     values[kSharedCount + i] =
-        values[kSharedCount + like] * work_of(tactic) / work_of(tactics()[kernels()[like].first]);
+        values[kSharedCount + like] * work_of(tactic) / work_of(tactics()[kernel_tactics()[like].first]);
   }
   return TimeModel(std::move(values));
 }
@@ -310,7 +311,7 @@ BusiestWorker busiest_of(const WgmmaTile& tile, const Schedule& s, int capacity)
 
 }  // namespace
 
-double TimeModel::nanoseconds(std::size_t index, const Call& call, const Device& device) const {
+double TimeModel::nanoseconds(std::size_t index, const ModelProblem& call, const Device& device) const {
   const std::size_t kernel = kernel_of_tactic()[index];
   if (const auto* wgmma = std::get_if<WgmmaTactic>(&tactics()[index]))
     return wgmma_ns(kernels_[kernel], *wgmma, make_schedule(*wgmma, call.sizes, device.wgmma), call, device,
@@ -318,11 +319,11 @@ double TimeModel::nanoseconds(std::size_t index, const Call& call, const Device&
   return stream_ns(kernel, std::get<StreamTactic>(tactics()[index]), call, device);
 }
 
-double TimeModel::dram_ns(const Call& call) const {
+double TimeModel::dram_ns(const ModelProblem& call) const {
   return operand_bytes(call) / values_[kDram];
 }
 
-double TimeModel::wgmma_ns(const Kernel& kernel, const WgmmaTactic& tactic, const Schedule& s, const Call& call,
+double TimeModel::wgmma_ns(const Kernel& kernel, const WgmmaTactic& tactic, const Schedule& s, const ModelProblem& call,
                            const Device& device, double dram_ns) const {
   const auto format = static_cast<std::size_t>(call.format);
   const BusiestWorker w = busiest_of(tactic.tile, s, device.wgmma.sm_count / kernel.cluster);
@@ -336,7 +337,8 @@ double TimeModel::wgmma_ns(const Kernel& kernel, const WgmmaTactic& tactic, cons
   return with_power(ns);
 }
 
-double TimeModel::stream_ns(std::size_t kernel, const StreamTactic& t, const Call& call, const Device& device) const {
+double TimeModel::stream_ns(std::size_t kernel, const StreamTactic& t, const ModelProblem& call,
+                            const Device& device) const {
   const auto at = [&](std::size_t constant) { return values_[constant]; };
   const WgmmaProblem& p = call.sizes;
   const int teams = t.warps / t.k_warps;
@@ -373,7 +375,7 @@ double TimeModel::stream_ns(std::size_t kernel, const StreamTactic& t, const Cal
 
 // The least of two that no schedule beats: whole tiles, or the work spread evenly and what sharing tiles costs at
 // least. Terms that can only add are left out.
-TimeModel::Bound TimeModel::bound(const Kernel& kernel, const Call& call, int sm_count) const {
+TimeModel::Bound TimeModel::bound(const Kernel& kernel, const ModelProblem& call, int sm_count) const {
   const auto ceil_of = [](int a, int b) {
     return static_cast<double>((static_cast<unsigned>(a) - 1) / static_cast<unsigned>(b) + 1);
   };
@@ -407,9 +409,9 @@ TimeModel::Bound TimeModel::bound(const Kernel& kernel, const Call& call, int sm
   return {with_power(fixed + (kernel.cluster_k == 1 ? std::min(whole, even) : whole)), fixed + even};
 }
 
-std::optional<RankedTactic> TimeModel::cheapest(const Call& call, const Device& device) const {
+std::optional<RankedTactic> TimeModel::cheapest(const ModelProblem& call, const Device& device) const {
   constexpr std::size_t kMostKernels = 64;
-  const auto all = sm90::kernels();
+  const auto all = kernel_tactics();
   const auto all_tactics = tactics();
   PINCH_ASSERT(all.size() <= kMostKernels, "raise the limit");
   constexpr double kLess = 1 - 1e-9;  // so that rounding cannot lift a bound over the estimate
@@ -477,7 +479,7 @@ std::span<const std::string_view> models() {
   return kModelNames;
 }
 
-Estimate estimate(std::size_t model, std::size_t index, const Call& call, const Device& device) {
+Estimate estimate(std::size_t model, std::size_t index, const ModelProblem& call, const Device& device) {
   const Grid grid = grid_of(tactics()[index], call.sizes, device);
   Estimate e;
   e.ctas = grid.ctas;
@@ -508,7 +510,7 @@ Estimate estimate(std::size_t model, std::size_t index, const Call& call, const 
   return e;
 }
 
-std::optional<RankedTactic> cheapest(std::size_t model, const Call& call, const Device& device) {
+std::optional<RankedTactic> cheapest(std::size_t model, const ModelProblem& call, const Device& device) {
   if (static_cast<Model>(model) == Model::kPinch) return h200_time_model().cheapest(call, device);
   std::optional<RankedTactic> best;
   for (std::size_t index = 0; index < tactics().size(); ++index) {

@@ -14,11 +14,11 @@
 
 namespace pinch::gemm_bf16_fp4::sm90 {
 
-/// One call, as the models see it.
-struct Call {
+/// One problem, as the models see it.
+struct ModelProblem {
   WgmmaProblem sizes{};
   Fp4Format format = Fp4Format::kNvfp4;
-  OutputType output = OutputType::kBf16;
+  pinch::OutputType output = pinch::OutputType::kBf16;
 };
 
 /// What a launch is to the models that count: tiles, waves and traffic, not time.
@@ -36,11 +36,11 @@ struct Grid {
 Grid grid_of(const Tactic& tactic, const WgmmaProblem& problem, const Device& device);
 
 /// The tactics [first, last) that share a compiled kernel, in the order of tactics().
-struct Kernel {
+struct KernelTactics {
   std::size_t first = 0, last = 0;
   [[nodiscard]] std::string name() const;  ///< of its tactics, up to the launch knobs
 };
-std::span<const Kernel> kernels();
+std::span<const KernelTactics> kernel_tactics();
 
 /// What the time model must know of a machine: name and unit, in the order of its values. Those after the shared ones
 /// are one a kernel.
@@ -59,11 +59,11 @@ class TimeModel {
   static Result<TimeModel> from(const MachineModel& machine);
 
   /// Nanoseconds of a cold call of tactics()[index], which is legal.
-  [[nodiscard]] double nanoseconds(std::size_t index, const Call& call, const Device& device) const;
+  [[nodiscard]] double nanoseconds(std::size_t index, const ModelProblem& call, const Device& device) const;
 
   /// The fastest legal tactic and its time, ties to the earlier one; nothing where none is legal. Equal to looking at
   /// all of them: no tactic of a kernel takes less than the kernel's bound.
-  [[nodiscard]] std::optional<RankedTactic> cheapest(const Call& call, const Device& device) const;
+  [[nodiscard]] std::optional<RankedTactic> cheapest(const ModelProblem& call, const Device& device) const;
 
  private:
   /// What a kernel's bound needs, computed once. Times by format, where it matters.
@@ -84,11 +84,11 @@ class TimeModel {
     double least_ns = 0;  // of every tactic of the kernel
     double even_ns = 0;   // before power: with the work spread evenly and shared by two CTAs a tile
   };
-  [[nodiscard]] Bound bound(const Kernel& kernel, const Call& call, int sm_count) const;
+  [[nodiscard]] Bound bound(const Kernel& kernel, const ModelProblem& call, int sm_count) const;
   [[nodiscard]] double wgmma_ns(const Kernel& kernel, const WgmmaTactic& tactic, const Schedule& schedule,
-                                const Call& call, const Device& device, double dram_ns) const;
-  [[nodiscard]] double dram_ns(const Call& call) const;
-  [[nodiscard]] double stream_ns(std::size_t kernel, const StreamTactic& tactic, const Call& call,
+                                const ModelProblem& call, const Device& device, double dram_ns) const;
+  [[nodiscard]] double dram_ns(const ModelProblem& call) const;
+  [[nodiscard]] double stream_ns(std::size_t kernel, const StreamTactic& tactic, const ModelProblem& call,
                                  const Device& device) const;
   [[nodiscard]] double with_power(double ns) const;
   std::vector<double> values_;
@@ -102,9 +102,9 @@ const TimeModel& h200_time_model();
 std::span<const std::string_view> models();
 
 /// Cost of tactics()[index], which is legal, under one of models().
-Estimate estimate(std::size_t model, std::size_t index, const Call& call, const Device& device);
+Estimate estimate(std::size_t model, std::size_t index, const ModelProblem& call, const Device& device);
 
 /// The cheapest legal tactic under one of models(); nothing where none is legal.
-std::optional<RankedTactic> cheapest(std::size_t model, const Call& call, const Device& device);
+std::optional<RankedTactic> cheapest(std::size_t model, const ModelProblem& call, const Device& device);
 
 }  // namespace pinch::gemm_bf16_fp4::sm90
