@@ -168,17 +168,18 @@ class Recording {
     const std::time_t now = std::time(nullptr);
     char date[16];
     std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
-    std::fprintf(csv,
-                 "# pinch-truth: 1\n# family: sm90\n# sms: %d\n# machine: %s\n# source: tests/gpu/sm90_truth.cc\n"
-                 "# method: median of interleaved rounds, graph replay between events after 256 MiB of other data were "
-                 "read, random data, each tactic validated first; hopeless: beyond %.1f times the fastest of %d "
-                 "samples; samples in samples.jsonl\n"
-                 "# driver, SM clock before, largest, memory clock (not locked): %s\n# toolkit: CUDA %d.%d\n"
-                 "# resident clusters of 2, 4, 8: %d, %d, %d\n# revision: %s\n# date: %s\n"
-                 "m,n,k,format,output,tactic,verdict,median_ns\n",
-                 properties.multiProcessorCount, properties.name, kHopelessFactor, kProbes, smi.c_str(), runtime / 1000,
-                 runtime % 1000 / 10, device.clusters[1], device.clusters[2], device.clusters[3],
-                 options_.revision.c_str(), date);
+    std::fprintf(
+        csv,
+        "# pinch-truth: 1\n# family: sm90\n# sms: %d\n# machine: %s\n# source: tests/gpu/sm90_truth.cc\n"
+        "# method: median of rounds in shuffled order, graph replay between events after 256 MiB of other data were "
+        "read, random data, each tactic validated first; hopeless: beyond %.1f times the fastest of %d "
+        "samples; samples in samples.jsonl\n"
+        "# driver, SM clock before, largest, memory clock (not locked): %s\n# toolkit: CUDA %d.%d\n"
+        "# resident clusters of 2, 4, 8: %d, %d, %d\n# revision: %s\n# date: %s\n"
+        "m,n,k,format,output,tactic,verdict,median_ns\n",
+        properties.multiProcessorCount, properties.name, kHopelessFactor, kProbes, smi.c_str(), runtime / 1000,
+        runtime % 1000 / 10, device.clusters[1], device.clusters[2], device.clusters[3], options_.revision.c_str(),
+        date);
     if (csv != halves_[0]) return;
     std::fprintf(samples_,
                  "{\"schema\":\"pinch-samples/1\",\"device\":\"%s\",\"sms\":%d,\"driver_and_clocks\":\"%s\","
