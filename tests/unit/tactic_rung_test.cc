@@ -51,11 +51,40 @@ TEST(TacticRung, FindsTheBestAndTheRegretOfTheDefault) {
   EXPECT_EQ(conclusion.best, "tactic2");
   EXPECT_EQ(conclusion.fastest, "tactic2");
   EXPECT_NEAR(conclusion.regret, 1.3, 0.02);
-  EXPECT_GT(conclusion.regret_interval.low, 1.28);
-  EXPECT_LT(conclusion.regret_interval.high, 1.32);
-  EXPECT_LT(conclusion.regret_interval.low, conclusion.regret_interval.high);
+  ASSERT_TRUE(conclusion.regret_interval);
+  EXPECT_GT(conclusion.regret_interval->low, 1.28);
+  EXPECT_LT(conclusion.regret_interval->high, 1.32);
+  EXPECT_LT(conclusion.regret_interval->low, conclusion.regret_interval->high);
   EXPECT_LT(conclusion.aa_spread, 0.01);
   EXPECT_EQ(result->stop, StopReason::kNoise);
+}
+
+store::Point timed_point(std::size_t rank, std::span<const double> ns) {
+  store::Point point;
+  point.tactic = "tactic" + std::to_string(rank);
+  point.rank = rank;
+  point.verdict = Verdict::kOk;
+  for (const double time : ns) {
+    point.samples.push_back({.round = static_cast<int>(point.samples.size()), .wall_ns = time, .accepted = true});
+  }
+  return point;
+}
+
+TEST(Conclusion, NeedsFivePairedRoundsForAnInterval) {
+  const std::vector<double> standard(5, 130), fast(5, 100);
+  const std::span<const double> four = std::span(fast).first(4);
+  const std::vector<store::Point> few = {timed_point(0, standard), timed_point(1, four)};
+  const std::vector<store::Point> enough = {timed_point(0, standard), timed_point(1, fast)};
+  EXPECT_FALSE(conclude(few, measure::Policy{}).regret_interval);
+  EXPECT_TRUE(conclude(enough, measure::Policy{}).regret_interval);
+}
+
+TEST(Conclusion, LetsNoTacticWinByOneLuckySample) {
+  const std::vector<double> standard = {130, 131, 129}, fast = {100, 101, 99}, lucky = {60};
+  const std::vector<store::Point> points = {timed_point(0, standard), timed_point(1, fast), timed_point(2, lucky)};
+  EXPECT_EQ(conclude(points, measure::Policy{}).fastest, "tactic1");
+  const std::vector<store::Point> singles = {timed_point(0, std::span(standard).first(1)), timed_point(1, lucky)};
+  EXPECT_EQ(conclude(singles, measure::Policy{}).fastest, "tactic1");
 }
 
 // Ten tactics within 0.8% of one another, rank 3 truly the fastest; runs of other processes in between.
@@ -272,7 +301,8 @@ TEST(StoreJournal, AStoredRunConcludesAsTheFreshOneDid) {
   EXPECT_EQ(again.best, fresh->conclusion.best);
   EXPECT_EQ(again.regret, fresh->conclusion.regret);
   EXPECT_EQ(again.aa_spread, fresh->conclusion.aa_spread);
-  EXPECT_EQ(again.regret_interval.low, fresh->conclusion.regret_interval.low);
+  ASSERT_TRUE(again.regret_interval && fresh->conclusion.regret_interval);
+  EXPECT_EQ(again.regret_interval->low, fresh->conclusion.regret_interval->low);
   std::filesystem::remove_all(folder);
 }
 

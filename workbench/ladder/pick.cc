@@ -15,6 +15,7 @@ using measure::Sample;
 using measure::Verdict;
 
 constexpr std::size_t kMinAccepted = 3;
+constexpr std::size_t kMinPairs = 5;
 
 std::map<int, double> by_round(std::span<const Sample> samples, Protocol protocol) {
   std::map<int, double> times;
@@ -24,13 +25,13 @@ std::map<int, double> by_round(std::span<const Sample> samples, Protocol protoco
   return times;
 }
 
-measure::Interval paired_ratio(const store::Point& over, const store::Point& under, Protocol protocol) {
+std::optional<measure::Interval> paired_ratio(const store::Point& over, const store::Point& under, Protocol protocol) {
   const std::map<int, double> denominators = by_round(under.samples, protocol);
   std::vector<double> ratios;
   for (const auto& [round, ns] : by_round(over.samples, protocol)) {
     if (const auto found = denominators.find(round); found != denominators.end()) ratios.push_back(ns / found->second);
   }
-  if (ratios.empty()) return {};
+  if (ratios.size() < kMinPairs) return std::nullopt;
   std::sort(ratios.begin(), ratios.end());
   return measure::median_interval(ratios);
 }
@@ -45,12 +46,19 @@ Conclusion conclude(std::span<const store::Point> points, const measure::Policy&
     return point.verdict == Verdict::kOk && !times_of(point).empty();
   };
 
+  std::size_t enough = 0;
+  for (const store::Point& point : points) {
+    if (timed(point)) enough = std::max(enough, std::min(kMinAccepted, times_of(point).size()));
+  }
+
   Conclusion result;
   const store::Point* standard = nullptr;
   const store::Point* fastest = nullptr;
   for (const store::Point& point : points) {
     if (point.rank == 0) standard = &point;
-    if (timed(point) && (fastest == nullptr || median_of(point) < median_of(*fastest))) fastest = &point;
+    if (timed(point) && times_of(point).size() >= enough &&
+        (fastest == nullptr || median_of(point) < median_of(*fastest)))
+      fastest = &point;
   }
   if (standard != nullptr) {
     result.default_tactic = standard->tactic;

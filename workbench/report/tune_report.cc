@@ -146,11 +146,13 @@ std::string conclusion_lines(const TuneReport& report) {
   text += fmt::format("best      {}{}\n", conclusion.best,
                       conclusion.best == conclusion.default_tactic ? "  (the default)" : "");
   if (conclusion.regret > 0) {
+    const auto& interval = conclusion.regret_interval;
     text += fmt::format(
-        "regret    {:.3f} of the default against the fastest, {:.3f} to {:.3f} over paired rounds; A/A spread {:.2f}%, "
-        "ties within {:.1f}%\n",
-        conclusion.regret, conclusion.regret_interval.low, conclusion.regret_interval.high, 100 * conclusion.aa_spread,
-        100 * conclusion.tie_band);
+        "regret    {:.3f} of the default against the fastest, {}; A/A spread {:.2f}%, ties within {:.1f}%\n",
+        conclusion.regret,
+        interval ? fmt::format("{:.3f} to {:.3f} over paired rounds", interval->low, interval->high)
+                 : "too few paired rounds for an interval",
+        100 * conclusion.aa_spread, 100 * conclusion.tie_band);
   }
   return text;
 }
@@ -215,7 +217,9 @@ ordered_json to_json(const TuneReport& report) {
           {"cached", report.cached},
           {"decided", conclusion.decided},
           {"fastest", name_json(conclusion.fastest)},
-          {"regret_interval", {conclusion.regret_interval.low, conclusion.regret_interval.high}},
+          {"regret_interval", conclusion.regret_interval
+                                  ? ordered_json{conclusion.regret_interval->low, conclusion.regret_interval->high}
+                                  : ordered_json(nullptr)},
           {"aa_spread", conclusion.aa_spread},
           {"tie_band", conclusion.tie_band},
           {"protocol", to_string(ranking)},
