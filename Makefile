@@ -31,7 +31,7 @@ cuda: setup
 
 asan: setup
 	cmake --preset asan >/dev/null
-	cmake --build --preset asan -j $(JOBS)
+	cmake --build --preset asan -j $(JOBS) --target unit_tests
 	ctest --preset asan -j $(JOBS) -L 'unit|kernel'
 
 tsan: setup
@@ -40,8 +40,8 @@ tsan: setup
 	ctest --preset tsan -j $(JOBS) -L threads
 
 fuzz: setup
-	cmake --preset fuzz >/dev/null
-	cmake --build --preset fuzz -j $(JOBS) --target fuzz_targets
+	cmake --preset asan >/dev/null
+	cmake --build --preset asan -j $(JOBS) --target fuzz_targets
 	ctest --preset fuzz -j $(JOBS)
 
 format:

@@ -56,6 +56,8 @@ function(pinch_tool_library name)
   target_link_libraries(pinch_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
 endfunction()
 
+add_custom_target(unit_tests)  # what sanitisers run: the rest need not be built for them
+
 # pinch_test(NAME SOURCES... DEPENDS... [LABELS...]): a GoogleTest binary whose cases CTest lists one by one.
 function(pinch_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
@@ -66,5 +68,8 @@ function(pinch_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
   pinch_target_options(${name})
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
+  if(arg_LABELS MATCHES "unit|kernel")
+    add_dependencies(unit_tests ${name})
+  endif()
   gtest_discover_tests(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} DISCOVERY_TIMEOUT 60)
 endfunction()
