@@ -28,7 +28,7 @@ typedef enum pinch_status {
 } pinch_status;
 
 /* "invalid_argument"; "unknown" for a number that is no status. */
-const char* pinch_status_name(pinch_status status);
+const char* pinch_status_name(int status);
 
 /* What the calling thread's last failed call says: what was given, what is allowed, what to do. Empty before the first;
  * valid until the thread's next call. */

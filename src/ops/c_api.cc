@@ -112,7 +112,7 @@ std::string text_or_empty(const char* text) {
 
 }  // namespace
 
-const char* pinch_status_name(pinch_status status) {
+const char* pinch_status_name(int status) {
   switch (status) {
     case PINCH_OK:
       return "ok";
