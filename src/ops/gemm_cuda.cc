@@ -49,7 +49,7 @@ struct DeviceImage : ImageShape {
 struct GemmPlanState {
   GemmProblem problem;
   sm90::Tactic tactic;
-  const sm90::Kernel* kernel = nullptr;
+  const sm90::BuiltKernel* kernel = nullptr;
   const sm90::Device* facts = nullptr;
   std::size_t workspace_bytes = 0;
   std::shared_ptr<const DeviceImage> weights;
@@ -359,17 +359,17 @@ Result<void> run_gemm(const GemmPlan& plan, const Bf16* a, std::int64_t lda, voi
   PINCH_TRY(sm90::check_memory(weights.device, a, "a"));
   PINCH_TRY(sm90::check_memory(weights.device, out, "out"));
   if (state.workspace_bytes > 0) PINCH_TRY(sm90::check_memory(weights.device, workspace.data(), "workspace"));
-  const sm90::Call call{.a = a,
-                        .lda = static_cast<int>(lda),
-                        .codes = weights.codes(),
-                        .scales = weights.scales(),
-                        .alpha = weights.alpha,
-                        .acc_exponent = weights.acc_exponent,
-                        .out = out,
-                        .ldo = static_cast<int>(ldo),
-                        .sizes = sizes_of(state.problem),
-                        .output = state.problem.output,
-                        .workspace = workspace.data()};
+  const sm90::LaunchCall call{.a = a,
+                              .lda = static_cast<int>(lda),
+                              .codes = weights.codes(),
+                              .scales = weights.scales(),
+                              .alpha = weights.alpha,
+                              .acc_exponent = weights.acc_exponent,
+                              .out = out,
+                              .ldo = static_cast<int>(ldo),
+                              .sizes = sizes_of(state.problem),
+                              .output = state.problem.output,
+                              .workspace = workspace.data()};
   return sm90::launch(*state.kernel, state.tactic, call, *state.facts, weights.device, stream);
 }
 

@@ -21,7 +21,7 @@ namespace pinch::gemm_bf16_fp4::sm90 {
 using cuda::check;
 using cuda::DeviceScope;
 
-struct Kernel {
+struct BuiltKernel {
   const WgmmaKernel* wgmma = nullptr;  // one of the two
   const StreamKernel* stream = nullptr;
 };
@@ -40,9 +40,9 @@ Result<Device> ask_device(int ordinal) {
 }
 
 /// One entry a compiled kernel, made once, so that a plan keeps a pointer.
-const std::vector<Kernel>& kernels() {
-  static const std::vector<Kernel> all = [] {
-    std::vector<Kernel> list;
+const std::vector<BuiltKernel>& kernels() {
+  static const std::vector<BuiltKernel> all = [] {
+    std::vector<BuiltKernel> list;
     for (const WgmmaKernel& kernel : wgmma_kernels()) list.push_back({&kernel, nullptr});
     for (const StreamKernel& kernel : stream_kernels()) list.push_back({nullptr, &kernel});
     return list;
@@ -54,7 +54,7 @@ OutputType output_of(pinch::OutputType output) {
   return output == pinch::OutputType::kBf16 ? OutputType::kBf16 : OutputType::kF32;
 }
 
-bool runs(const Kernel& kernel, const Tactic& tactic, Format format, OutputType output) {
+bool runs(const BuiltKernel& kernel, const Tactic& tactic, Format format, OutputType output) {
   if (const auto* wgmma = std::get_if<WgmmaTactic>(&tactic)) {
     return kernel.wgmma != nullptr && kernel.wgmma->tile == wgmma->tile && kernel.wgmma->format == format &&
            kernel.wgmma->output == output;
@@ -63,7 +63,7 @@ bool runs(const Kernel& kernel, const Tactic& tactic, Format format, OutputType 
          kernel.stream->format == format;
 }
 
-WgmmaArgs wgmma_args(const Call& call) {
+WgmmaArgs wgmma_args(const LaunchCall& call) {
   return {.a = call.a,
           .a_stride = call.lda,
           .codes = call.codes,
@@ -78,7 +78,7 @@ WgmmaArgs wgmma_args(const Call& call) {
           .workspace = call.workspace};
 }
 
-StreamArgs stream_args(const Call& call) {
+StreamArgs stream_args(const LaunchCall& call) {
   return {.a = static_cast<const __nv_bfloat16*>(call.a),
           .lda = call.lda,
           .codes = call.codes,
@@ -194,15 +194,15 @@ Result<PrepareReport> prepare_on_device(const CanonicalWeights& weights, std::ui
   return report;
 }
 
-const Kernel* find_kernel(const Tactic& tactic, Format format, pinch::OutputType output) {
-  for (const Kernel& kernel : kernels()) {
+const BuiltKernel* find_kernel(const Tactic& tactic, Format format, pinch::OutputType output) {
+  for (const BuiltKernel& kernel : kernels()) {
     if (runs(kernel, tactic, format, output_of(output))) return &kernel;
   }
   return nullptr;
 }
 
-Result<void> launch(const Kernel& kernel, const Tactic& tactic, const Call& call, const Device& facts, int device,
-                    void* stream) {
+Result<void> launch(const BuiltKernel& kernel, const Tactic& tactic, const LaunchCall& call, const Device& facts,
+                    int device, void* stream) {
   const DeviceScope scope(device);
   PINCH_TRY(scope.ok());
   const auto on = static_cast<cudaStream_t>(stream);

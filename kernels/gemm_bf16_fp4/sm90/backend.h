@@ -41,11 +41,11 @@ Result<PrepareReport> prepare_on_device(const CanonicalWeights& weights, std::ui
                                         int device, void* stream);
 
 /// A compiled kernel that runs a tactic; null where the build left it out.
-struct Kernel;
-const Kernel* find_kernel(const Tactic& tactic, Format format, pinch::OutputType output);
+struct BuiltKernel;
+const BuiltKernel* find_kernel(const Tactic& tactic, Format format, pinch::OutputType output);
 
 /// One call; pointers are the device's.
-struct Call {
+struct LaunchCall {
   const void* a;
   int lda;
   const std::uint8_t* codes;
@@ -60,7 +60,7 @@ struct Call {
 };
 
 /// Enqueues a call; no allocation, no waiting. Errors: kInvalidArgument for a stream of another device, kDevice.
-Result<void> launch(const Kernel& kernel, const Tactic& tactic, const Call& call, const Device& facts, int device,
-                    void* stream);
+Result<void> launch(const BuiltKernel& kernel, const Tactic& tactic, const LaunchCall& call, const Device& facts,
+                    int device, void* stream);
 
 }  // namespace pinch::gemm_bf16_fp4::sm90

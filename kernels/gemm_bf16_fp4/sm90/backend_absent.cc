@@ -41,10 +41,10 @@ Result<void> check_memory(int, const void*, const char*) {
 Result<PrepareReport> prepare_on_device(const CanonicalWeights&, std::uint8_t*, std::uint8_t*, int, void*) {
   return absent();
 }
-const Kernel* find_kernel(const Tactic&, Format, pinch::OutputType) {
+const BuiltKernel* find_kernel(const Tactic&, Format, pinch::OutputType) {
   return nullptr;
 }
-Result<void> launch(const Kernel&, const Tactic&, const Call&, const Device&, int, void*) {
+Result<void> launch(const BuiltKernel&, const Tactic&, const LaunchCall&, const Device&, int, void*) {
   return absent();
 }
 
