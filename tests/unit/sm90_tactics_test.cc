@@ -162,6 +162,7 @@ TEST(Sm90Legality, NamesTheRuleOfEachStreamRefusal) {
   EXPECT_THAT(why(split, {1, 4096, 64}), HasSubstr("split_k"));
   EXPECT_THAT(why({.m_blocks = 4, .row_tiles = 4, .warps = 30, .k_warps = 2, .balance = 1}, {1, 4096, 64}),
               HasSubstr("flags"));
+  EXPECT_THAT(std::string(illegal(split, StreamProblem{1, 4096, 128}, sm90_device(1).stream)), HasSubstr("no cluster"));
   EXPECT_THAT(why({.m_blocks = 3}, {1, 4096, 64}), HasSubstr("m_blocks"));
 }
 
@@ -174,6 +175,19 @@ TEST(Sm90Family, IsRegisteredAndAnswersWhatNoTacticCanRun) {
   EXPECT_EQ(refused({1, 4096, 4112}), "k 4112 is not a multiple of 32");
   EXPECT_THAT(refused({std::int64_t{1} << 31, 8, 32}), HasSubstr("larger than 2147483647"));
   EXPECT_THAT(default_tactic(**family, {1, 8, 32}, {.sm_count = 0}).error().message(), HasSubstr("sm_count is 0"));
+}
+
+TEST(Sm90Family, EstimatesNothingThatItCannotCount) {
+  const TacticFamily& family = sm90_tactic_family();
+  for (std::size_t index = 0; index < family.size(); ++index) {
+    EXPECT_FALSE(family.estimate("pinch", index, {1, 12, 32}, kH200).ok());
+    EXPECT_FALSE(family.estimate("pinch", index, {std::int64_t{1} << 32, 8, 32}, kH200).ok());
+    const auto one = family.estimate("pinch", index, {1, 8, 128}, {.sm_count = 1});
+    EXPECT_EQ(one.ok(), !family.illegal(index, {1, 8, 128}, {.sm_count = 1}).has_value());
+    if (one) {
+      EXPECT_GT(one->cost, 0) << family.to_string(index);
+    }
+  }
 }
 
 TEST(Sm90Family, DefaultIsTheFirstOfTheRankingUnderEveryModel) {

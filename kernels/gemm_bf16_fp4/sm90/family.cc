@@ -94,11 +94,11 @@ class Sm90Family final : public TacticFamily {
   [[nodiscard]] Result<Estimate> estimate(std::string_view model, std::size_t index, const GemmProblem& problem,
                                           const Resources& resources) const override {
     PINCH_ASSIGN(known, find_model(*this, model));
-    if (resources.sm_count < 1) {
-      return Error{
-          ErrorCode::kInvalidArgument,
-          fmt::format("sm_count is {}; the sm90 models count waves over at least 1 multiprocessor", resources.sm_count),
-          "sm_count"};
+    PINCH_TRY(check_multiprocessors(resources));
+    // Records may hold what no launch takes; the rest of what is illegal has an estimate all the same.
+    if (auto fault = problem_fault(problem)) return Error{ErrorCode::kIllegal, *fault, names_[index]};
+    if (constexpr int kLargestCluster = 8; resources.sm_count < kLargestCluster) {
+      if (auto why = illegal(index, problem, resources)) return Error{ErrorCode::kIllegal, *why, names_[index]};
     }
     return sm90::estimate(place_of(known), index, call_of(problem), sm90::sm90_device(resources.sm_count));
   }

@@ -40,6 +40,8 @@ inline const char* illegal(const StreamTactic& t, const StreamProblem& p, const 
   const std::int64_t pieces = static_cast<std::int64_t>(p.n / (16 * t.row_tiles) + 4) * (p.k / kTileCols + 1);
   if (pieces > std::numeric_limits<std::int32_t>::max()) return "n and k give more than 2^31 pieces";
   if (t.split_k > (p.k + kTileCols - 1) / kTileCols) return "split_k is larger than the number of k tiles";
+  if (d.clusters[t.split_k == 1 ? 0 : t.split_k == 2 ? 1 : t.split_k == 4 ? 2 : 3] < 1)
+    return "the device holds no cluster of split_k blocks";
   if (t.balance == 1 && d.sm_count * t.blocks_per_sm * (t.warps / t.k_warps) * t.row_tiles * t.m_blocks * 4 >
                             static_cast<int>(kFlagBytes))
     return "more teams than flags";
