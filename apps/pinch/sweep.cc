@@ -38,7 +38,8 @@ struct Options {
   sweep::Options sweep;
   std::vector<std::string> demonstrate;
   bool dry_run = false, list = false, fresh = false, strict = false;
-  int build_jobs = 0;
+  int build_jobs = 0, jobs = 1;
+  sweep::Engine engine = sweep::Engine::kLocal;
   JsonOption json;
 };
 
@@ -53,7 +54,7 @@ Result<void> write_file(const std::string& path, const std::string& text) {
 
 // Devices of which each trial gets `each`: "0,1,2,3" by two are "0,1" and "2,3".
 Result<std::vector<std::string>> device_sets(const std::vector<std::string>& devices, int each) {
-  if (each < 2) return devices;
+  if (each < 2 || devices.empty()) return devices;  // without --devices they are left to the program
   const auto size = static_cast<std::size_t>(each);
   if (devices.size() < size) {
     return Error{ErrorCode::kInvalidArgument,
@@ -65,6 +66,19 @@ Result<std::vector<std::string>> device_sets(const std::vector<std::string>& dev
     for (std::size_t j = 1; j < size; ++j) sets.back() += "," + devices[i + j];
   }
   return sets;
+}
+
+// What only makes sense on this machine is refused, and so many jobs wait in the queue at once.
+Result<void> prepare_slurm(Options& options, const sweep::Subject& subject) {
+  const char* wrong = subject.metric.kind == sweep::MetricKind::kWall
+                          ? "metric.kind = \"wall\" would time the queue; let the program report its time"
+                      : !subject.cpus.empty()          ? "limits.cpus names CPUs of this machine; leave it out"
+                      : !options.sweep.devices.empty() ? "--devices names devices of this machine; give limits.gpus"
+                                                       : nullptr;
+  if (wrong != nullptr)
+    return Error{ErrorCode::kInvalidArgument, std::string("--engine slurm: ") + wrong, subject.file};
+  options.sweep.devices.assign(static_cast<std::size_t>(options.jobs), "");
+  return {};
 }
 
 int show_plan(const Options& options, const sweep::Subject& subject) {
@@ -209,6 +223,9 @@ int sweep_subject(Options& options) {
   auto devices = device_sets(options.sweep.devices, subject->gpus);
   if (!devices) return report(devices.error());
   options.sweep.devices = *devices;
+  if (options.engine == sweep::Engine::kSlurm) {
+    if (const auto ready = prepare_slurm(options, *subject); !ready) return report(ready.error());
+  }
   const auto key = sweep::sweep_key(*subject, fmt::format("seed {}", options.sweep.seed));
   if (!key) return report(key.error());
   auto store = sweep::SweepStore::open(*path);
@@ -226,6 +243,7 @@ int sweep_subject(Options& options) {
                                      : options.work;
   places.work = std::filesystem::absolute(places.work, ignored);
   places.token = sweep::process_token(*id, *key, ::getpid());
+  places.engine = options.engine;
   places.build_jobs =
       options.build_jobs > 0 ? options.build_jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   sweep::ProcessExecutor executor(*subject, places, *key, stop);
@@ -294,6 +312,10 @@ void add_sweep(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("--devices", options->sweep.devices, "Run on these devices, one point at a time on each")
       ->delimiter(',');
+  add_enum(*command, "--engine", options->engine, {sweep::Engine::kLocal, sweep::Engine::kSlurm},
+           "Where processes run; slurm goes through srun, and needs --db and --work on a shared file system");
+  command->add_option("--jobs", options->jobs, "With --engine slurm: jobs in the queue at once")
+      ->check(CLI::Range(1, 1000));
   command
       ->add_option("--demonstrate", options->demonstrate,
                    "Run the nearest point that breaks this contract, on poisoned memory")

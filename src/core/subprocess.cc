@@ -474,7 +474,10 @@ Result<Finished> run(const Command& command, const std::function<bool()>& stop_r
   if (forced) {
     result.ending = *forced;
   } else if (!result.succeeded()) {
-    const bool near_limit = command.memory_bytes > 0 && result.peak_bytes >= command.memory_bytes / 10 * 9;
+    rusage own = {};
+    ::getrusage(RUSAGE_SELF, &own);
+    const bool known = result.peak_bytes > static_cast<std::uint64_t>(own.ru_maxrss) * 1024;
+    const bool near_limit = command.memory_bytes > 0 && known && result.peak_bytes >= command.memory_bytes / 10 * 9;
     const bool killed = result.signal == SIGKILL && command.memory_bytes > 0 && oom_kills() > kills_before;
     if (near_limit || killed || says_out_of_memory(result.err)) result.ending = Ending::kOutOfMemory;
   }

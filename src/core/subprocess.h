@@ -41,8 +41,9 @@ struct Finished {
   int code = 0;    ///< exit code of kExited
   int signal = 0;  ///< of kSignalled
   double wall_s = 0;
-  double cpu_s = 0;                ///< user and system time of the process and the children it waited for
-  std::uint64_t peak_bytes = 0;    ///< largest resident set of one process
+  double cpu_s = 0;              ///< user and system time of the process and the children it waited for
+  std::uint64_t peak_bytes = 0;  ///< largest resident set of one process; at least the caller's own, which Linux counts
+                                 ///< until the exec
   std::uint64_t stdout_bytes = 0;  ///< all that was written, kept or not
   std::string out;                 ///< the last stdout_kept bytes of stdout
   std::string err;                 ///< the last 4 KiB of stderr

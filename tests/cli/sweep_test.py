@@ -27,6 +27,14 @@ def read(pid, name):
         return b""
 
 
+def wait_until(condition, timeout=60):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout} s")
+        time.sleep(0.01)
+
+
 class SweepTest(CliTest):
     def setUp(self):
         super().setUp()
@@ -307,9 +315,7 @@ class Resume(SweepTest):
     def test_kill_9_loses_only_the_point_in_flight(self):
         spec = self.subject(SLEEPER)
         process = self.start(*self.arguments(spec, "--repeats", 5))
-        deadline = time.monotonic() + 60
-        while len([line for line in self.log() if line[0] == "d"]) < 100 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: len([line for line in self.log() if line[0] == "d"]) >= 100)
         process.kill()
         process.communicate()
         kept = len(self.rows())
@@ -333,8 +339,7 @@ class Resume(SweepTest):
     def test_what_a_killed_sweep_left_running_is_ended(self):
         spec = self.subject(SLEEPER.replace('ms = "0.01"', 'ms = "1234.5"').replace("20}", "2}"))
         process = self.start(*self.arguments(spec))
-        while not self.log():
-            time.sleep(0.01)
+        wait_until(self.log)
         process.kill()
         process.communicate()
 
@@ -344,18 +349,14 @@ class Resume(SweepTest):
         before = set(sleepers())
         self.assertTrue(before)
         resumed = self.start(*self.arguments(spec))
-        deadline = time.monotonic() + 20
-        while before & set(sleepers()) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.assertFalse(before & set(sleepers()))
+        wait_until(lambda: not before & set(sleepers()))
         resumed.send_signal(signal.SIGINT)
         self.assertEqual(self.finish(resumed).code, SIGNALLED)
 
     def test_ctrl_c_ends_with_what_there_is(self):
         spec = self.subject(SLEEPER)
         process = self.start(*self.arguments(spec, "--json", "-"))
-        while len(self.log()) < 20:
-            time.sleep(0.01)
+        wait_until(lambda: len(self.log()) >= 20)
         process.send_signal(signal.SIGINT)
         run = self.finish(process)
         self.assertEqual(run.code, SIGNALLED, run)
@@ -376,6 +377,61 @@ class Resume(SweepTest):
         for process in started:
             self.assertEqual(self.finish(process, 120).code, OK)
         self.assertEqual(len([row for row in self.rows() if row[1] != "confirm"]), 2 * 82)
+
+
+# Stands in for srun: notes its options and runs the command as srun would, a signal as 128 + its number.
+SRUN = """#!/bin/bash
+words=()
+while [[ $1 == --* ]]; do words+=("$1"); shift; done
+echo "${words[@]}" >> "$PINCH_TEST_FOLDER/srun.log"
+for word in "${words[@]}"; do [[ $word == --time=* ]] && time=${word#--time=}; [[ $word == --chdir=* ]] && cd "${word#--chdir=}"; done
+seconds=$((10#${time%:*} * 60 + 10#${time#*:}))
+timeout -s KILL $seconds "$@" & wait $!
+code=$?
+[[ $code == 137 ]] && echo "srun: error: *** STEP CANCELLED AT 2026-01-01 DUE TO TIME LIMIT ***" >&2
+exit $code
+"""
+
+
+class Slurm(SweepTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "bin").mkdir()
+        for name, text in (("srun", SRUN), ("scancel", "#!/bin/sh\necho \"$@\" >> \"$PINCH_TEST_FOLDER/scancel.log\"\n")):
+            (self.folder / "bin" / name).write_text(text)
+            (self.folder / "bin" / name).chmod(0o755)
+        self.environment = {"PATH": f"{self.folder}/bin:{os.environ['PATH']}", "PINCH_TEST_FOLDER": str(self.folder)}
+
+    SPEC = f"""
+name = "faults"
+command = ["{FAULTS}", "${{kind}}", "7"]
+metric = {{kind = "json", name = "ms"}}
+limits = {{timeout_s = 1, memory_mib = 512, gpus = 2}}
+knobs = {{kind = {{values = ["ok", "exit", "segfault", "hang"], default = "ok"}}}}
+"""
+
+    def test_goes_through_srun_and_reads_what_it_says(self):
+        document = self.sweep(self.subject(self.SPEC), "--engine", "slurm", "--jobs", 3, "--repeats", 2, env=self.environment)
+        verdicts = {kind: point["verdict"] for kind, point in by_knob(document, "kind").items()}
+        self.assertEqual(verdicts, {"ok": "ok", "exit": "launch_failed", "segfault": "crashed", "hang": "timeout"})
+        self.assertIn("SIGSEGV", by_knob(document, "kind")["segfault"]["detail"])
+        for line in (self.folder / "srun.log").read_text().splitlines():
+            for word in ("--ntasks=1", "--time=0:01", "--mem=512M", "--gpus=2", f"--chdir={self.folder}"):
+                self.assertIn(word, line.split())
+
+    def test_cancels_its_jobs_when_it_is_stopped(self):
+        spec = self.subject(SLEEPER.replace('ms = "0.01"', 'ms = "1234.5"').replace("20}", "2}"))
+        process = self.start(*self.arguments(spec, "--engine", "slurm"), env=self.environment)
+        wait_until((self.folder / "log").exists)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(process).code, SIGNALLED)
+        name = re.search(r"--job-name=(\S+)", (self.folder / "srun.log").read_text())[1]
+        self.assertEqual((self.folder / "scancel.log").read_text().split(), [f"--name={name}"])
+
+    def test_refuses_what_only_this_machine_has(self):
+        spec = self.subject(self.SPEC.replace('kind = "json", name = "ms"', 'kind = "wall"'))
+        self.refuses(*self.arguments(spec, "--engine", "slurm"), says="would time the queue")
+        self.refuses(*self.arguments(self.subject(self.SPEC), "--engine", "slurm", "--devices", "0,1"), says="--devices names devices of this machine")
 
 
 class Strategies(SweepTest):

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,14 +99,20 @@ TEST(Subprocess, FindsWhatAnotherCallerLeft) {
   EXPECT_EQ(killed, 1);
 }
 
-// A sanitizer's shadow memory is no data of the subject, but its allocator is another: the subject is built without.
+// malloc's null that is written to is a crash like any other: only the peak tells, and only above this process's own.
 TEST(Subprocess, TellsOutOfMemoryFromACrash) {
+  rusage own = {};
+  ::getrusage(RUSAGE_SELF, &own);
+  const bool peak_tells = own.ru_maxrss < 200 << 10;  // a sanitizer's shadow can be larger
   for (const char* kind : {"allocate", "allocate_unchecked"}) {
+    if (kind == std::string("allocate_unchecked") && !peak_tells) continue;
     auto command = faults({kind, "4096"});
     command.memory_bytes = 256 << 20;
     const auto result = finished(command);
     EXPECT_EQ(result.ending, Ending::kOutOfMemory) << kind << ": " << result.describe();
-    EXPECT_LT(result.peak_bytes, 300U << 20);
+    if (peak_tells) {
+      EXPECT_LT(result.peak_bytes, 300U << 20);
+    }
   }
   auto within = faults({"allocate", "64"});
   within.memory_bytes = 256 << 20;

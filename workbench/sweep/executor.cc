@@ -195,6 +195,7 @@ Result<Trial> ProcessExecutor::execute(const Space& space, const Choice& choice,
   setting.outputs = outputs;
   setting.device = device;
   setting.token = places_.token;
+  setting.engine = places_.engine;
   setting.poison = poison;
   PINCH_ASSIGN(trial, run_trial(subject_, setting, stop_));
   trial.binary = binary_hash;

@@ -15,6 +15,7 @@ struct Places {
   std::string work;   ///< folder for inputs, builds, the default's outputs and what trials write; absolute
   std::string token;  ///< PINCH_SWEEP of every process
   int build_jobs = 1;
+  Engine engine = Engine::kLocal;
 };
 
 class ProcessExecutor final : public Executor {

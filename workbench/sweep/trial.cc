@@ -80,6 +80,40 @@ Verdict verdict_of(const Finished& finished) {
   }
 }
 
+// The job's limits are Slurm's: the queue's waiting is no time of the program's.
+void through_slurm(const Subject& subject, const std::string& token, Command& command) {
+  const auto seconds = static_cast<long>(std::ceil(subject.timeout_s));
+  std::vector<std::string> argv = {"srun",
+                                   "--quiet",
+                                   "--ntasks=1",
+                                   "--unbuffered",
+                                   "--chdir=" + subject.folder,
+                                   "--job-name=" + token,
+                                   fmt::format("--time={}:{:02}", seconds / 60, seconds % 60)};
+  if (subject.memory_bytes > 0)
+    argv.push_back(fmt::format("--mem={}M", std::max<std::uint64_t>(1, subject.memory_bytes >> 20)));
+  if (subject.gpus > 0) argv.push_back(fmt::format("--gpus={}", subject.gpus));
+  argv.insert(argv.end(), command.argv.begin(), command.argv.end());
+  command.argv = std::move(argv);
+  command.timeout_s = 0;
+  command.memory_bytes = 0;
+}
+
+// What srun's exit code and words say of the task.
+void read_slurm(Finished& finished, const Subject& subject) {
+  if (finished.succeeded()) return;
+  const auto says = [&](std::string_view words) { return finished.err.find(words) != std::string::npos; };
+  if (says("DUE TO TIME LIMIT")) {
+    finished.ending = Ending::kTimedOut;
+    finished.wall_s = subject.timeout_s;
+  } else if (says("oom_kill") || says("oom-kill") || says("Out Of Memory")) {
+    finished.ending = Ending::kOutOfMemory;
+  } else if (finished.ending == Ending::kExited && finished.code > 128) {
+    finished.ending = Ending::kSignalled;
+    finished.signal = finished.code - 128;
+  }
+}
+
 Result<check::Array> open_output(const Subject& subject, const Output& output, const Values& values,
                                  const std::string& folder) {
   std::optional<check::Array::Layout> raw;
@@ -162,9 +196,19 @@ Result<Trial> run_trial(const Subject& subject, const Setting& setting, const st
     command.environment.emplace_back("PINCH_POISON", "1");
     command.environment.emplace_back("MALLOC_PERTURB_", "165");
   }
+  if (setting.engine == Engine::kSlurm) through_slurm(subject, setting.token, command);
   auto finished = run(command, stop_requested);
   if (!finished.ok()) return failed(Verdict::kLaunchFailed, finished.error().message());
-  if (finished->ending == Ending::kStopped) return Error{ErrorCode::kInterrupted, "stopped", ""};
+  if (finished->ending == Ending::kStopped) {
+    if (setting.engine == Engine::kSlurm) {  // a killed srun leaves its job
+      Command cancel;
+      cancel.argv = {"scancel", "--name=" + setting.token};
+      cancel.timeout_s = 10;
+      static_cast<void>(run(cancel));
+    }
+    return Error{ErrorCode::kInterrupted, "stopped", ""};
+  }
+  if (setting.engine == Engine::kSlurm) read_slurm(*finished, subject);
   trial.wall_s = finished->wall_s;
   trial.err = readable(finished->err);
   if (const Verdict verdict = verdict_of(*finished); verdict != Verdict::kOk) {

@@ -24,7 +24,17 @@ struct Trial {
   std::string device;                          ///< given to it; empty: none
 };
 
+/// Where a process runs.
+enum class Engine : std::uint8_t {
+  kLocal,
+  kSlurm,  ///< through `srun`, which waits in the queue: the deadline and the memory limit are the job's
+};
+constexpr std::string_view to_string(Engine engine) {
+  return engine == Engine::kLocal ? "local" : "slurm";
+}
+
 struct Setting {
+  Engine engine = Engine::kLocal;
   Values values;        ///< every name: axes, knobs, lets
   std::string binary;   ///< path of the built binary; empty without a build
   std::string inputs;   ///< folder; absolute
@@ -39,6 +49,9 @@ struct Setting {
 ///   launch_failed   it could not be started, or exited with a code other than 0
 ///   crashed         a signal ended it; timeout, out_of_memory as in src/core/subprocess.h
 ///   wrong           it ended well without the metric, or an output is missing or no readable array of its kind
+///
+/// With kSlurm an exit code above 128 is the signal that ended the task, as srun reports it, and Slurm's own words on
+/// stderr tell its time and memory limits.
 Result<Trial> run_trial(const Subject& subject, const Setting& setting,
                         const std::function<bool()>& stop_requested = {});
 
