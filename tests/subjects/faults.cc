@@ -56,11 +56,14 @@ void fork_bomb(int limit) {
   }
 }
 
+void* volatile kept;  // an allocation that nobody keeps may be optimised away
+
 void allocate(std::size_t limit_bytes, bool through_new) {
   constexpr std::size_t kPiece = 8 << 20;
   for (std::size_t got = 0; got < limit_bytes; got += kPiece) {
     void* piece = through_new ? ::operator new(kPiece) : std::malloc(kPiece);
     std::memset(piece, 1, kPiece);  // malloc's null is written to, as careless programs do
+    kept = piece;
   }
 }
 
