@@ -140,6 +140,13 @@ TEST(SassText, AcceptsOffsetsAbove64KiBAndAnnotations) {
   EXPECT_EQ(kernel.instructions[0].control.wait_mask, 1);
 }
 
+TEST(SassText, KeepsTheNameWhereTheSectionSaysMore) {  // as nvdisasm does up to sm_89
+  const Program program = from_text(
+      "\t.target\tsm_80\n\t.section\t.text.k,\"ax\",@progbits\n\t.sectioninfo\t@\"SHI_REGISTERS=14\"\n"
+      "\t.sectionflags\t@\"SHF_BARRIERS=1\"\n\t.align\t128\n        /*0000*/   NOP ;\n");
+  EXPECT_EQ(kernel_of(program, "k").instructions.size(), 1u);
+}
+
 TEST(SassText, RefusesWhatIsCutNamingTheLine) {
   const std::string head = "\t.section\t.text.k,\"ax\"\n";
   const auto cut = read_bytes(head + "        /*0000*/   FADD R1, R2, R3 ;   /* 0x0000000302017221 */\n");

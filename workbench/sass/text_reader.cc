@@ -155,7 +155,7 @@ class Reader {
     }
     if (waits_for_high_) return fail("the second half of the instruction's word is missing; the text is cut");
     if (take(s, "Function :") || take(s, "Function:")) return begin_kernel(trim(s));
-    if (take(s, ".section")) return section(trim(s));
+    if (take(s, ".section\t") || take(s, ".section ")) return section(trim(s));  // not .sectioninfo, .sectionflags
     if (take(s, ".target")) return arch(trim(s));
     if (take(s, "code for ")) return arch(trim(s));
     if (take(s, "arch = ")) return arch(trim(s));
