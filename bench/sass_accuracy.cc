@@ -8,12 +8,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "bench/sass_corpus/measurements.h"
 #include "workbench/sass/analysis.h"
 #include "workbench/sass/input.h"
 
@@ -47,31 +46,6 @@ bool held_out(const std::string& loop) {
   std::uint32_t hash = 2166136261u;
   for (const char c : loop) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   return (hash >> 8 & 1) != 0;
-}
-
-// Cycles an iteration by loop and warps of the SM: the growth from few to many iterations.
-std::map<std::string, std::map<int, double>> read_measurements(const char* path) {
-  std::map<std::string, std::map<int, std::map<int, double>>> raw;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty() || line[0] == '#' || line.rfind("loop,", 0) == 0) continue;
-    std::istringstream fields(line);
-    std::string loop, warps, iterations, median;
-    std::getline(fields, loop, ',');
-    std::getline(fields, warps, ',');
-    std::getline(fields, iterations, ',');
-    std::getline(fields, median, ',');
-    raw[loop][std::stoi(warps)][std::stoi(iterations)] = std::stod(median);
-  }
-  std::map<std::string, std::map<int, double>> slopes;
-  for (const auto& [loop, by_warps] : raw) {
-    for (const auto& [warps, runs] : by_warps) {
-      const auto& [few, few_cycles] = *runs.begin();
-      const auto& [many, many_cycles] = *runs.rbegin();
-      if (many > few) slopes[loop][warps] = (many_cycles - few_cycles) / (many - few);
-    }
-  }
-  return slopes;
 }
 
 double kendall_tau(const std::vector<Point>& points) {
@@ -116,7 +90,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}\n", program.error().message());
     return 3;
   }
-  const auto measured = read_measurements(argv[2]);
+  const auto measured = corpus::read_measurements(argv[2]);
   std::vector<Point> fit, test;
   int above = 0, loops = 0;
   double worst_excess = -1;

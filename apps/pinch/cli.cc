@@ -34,8 +34,8 @@ int report(const Error& error) {
   return exit_code(error.code);
 }
 
-void JsonOption::add_to(CLI::App& command) {
-  command.add_option("--json", path_, "Write the result as JSON to FILE, or to stdout with -")->type_name("FILE|-");
+void JsonOption::add_to(CLI::App& command, const std::string& option, const std::string& about) {
+  command.add_option(option, path_, about)->type_name("FILE|-");
 }
 
 Result<void> JsonOption::write(const nlohmann::ordered_json& document) const {
@@ -53,8 +53,8 @@ Result<void> JsonOption::write(const nlohmann::ordered_json& document) const {
     const int reason = errno;
     file.reset();
     ::unlink(part.c_str());
-    return Error{ErrorCode::kIo,
-                 fmt::format("cannot write JSON: {}; give --json a writable file", std::strerror(reason)), path_};
+    return Error{ErrorCode::kIo, fmt::format("cannot write JSON: {}; give a writable file", std::strerror(reason)),
+                 path_};
   };
   if (!file || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() || std::fflush(file.get()) != 0) {
     return fail();

@@ -18,11 +18,13 @@ ExitCode exit_code(ErrorCode code);
 /// Prints "pinch: error: ..." to stderr and returns the exit code of the error.
 [[nodiscard]] int report(const Error& error);
 
-/// The --json option of a subcommand: absent, a file, or "-" for stdout.
+/// The --json option of a subcommand, or another that takes a JSON document: absent, a file, or "-" for stdout.
 class JsonOption {
  public:
-  void add_to(CLI::App& command);
+  void add_to(CLI::App& command, const std::string& option = "--json",
+              const std::string& about = "Write the result as JSON to FILE, or to stdout with -");
   [[nodiscard]] bool given() const { return !path_.empty(); }
+  [[nodiscard]] const std::string& path() const { return path_; }
   /// True when JSON goes to stdout, so that the table for people goes to stderr.
   [[nodiscard]] bool on_stdout() const { return path_ == "-"; }
   /// Writes the document whole, by rename for files. Does nothing where --json was not given.
@@ -34,7 +36,9 @@ class JsonOption {
 
 /// A subcommand sets `status` to its exit code when it has run.
 void add_bench(CLI::App& app, int& status);
+void add_bound(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);
+void add_probe(CLI::App& app, int& status);
 void add_quantize(CLI::App& app, int& status);
 void add_sass(CLI::App& app, int& status);
 void add_sweep(CLI::App& app, int& status);

@@ -41,7 +41,9 @@ int main(int argc, char** argv) {
   app.footer("Exit codes: 0 ok, 1 a check or gate failed, 2 usage, 3 environment (no GPU, no tool, no permission).");
   int status = kOk;
   add_bench(app, status);
+  add_bound(app, status);
   add_check(app, status);
+  add_probe(app, status);
   add_quantize(app, status);
   add_sass(app, status);
   add_sweep(app, status);

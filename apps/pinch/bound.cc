@@ -1,0 +1,99 @@
+// pinch bound: from counts of instructions and a machine model to cycles by unit, and what bounds next.
+#include <fmt/core.h>
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "apps/pinch/cli.h"
+#include "workbench/probe/bound.h"
+
+namespace pinch::cli {
+namespace {
+
+struct Options {
+  std::string machine, counts;
+  std::vector<std::string> moves;
+  JsonOption json;
+};
+
+// An architecture that the program carries ("sm_90a"), or a file of either schema.
+Result<probe::Bound> bound_on(const std::string& machine, const probe::Counts& counts) {
+  if (machine.rfind("sm_", 0) == 0) {
+    PINCH_ASSIGN(rates, sass::Machine::of(machine));
+    return probe::bound(counts, *rates);
+  }
+  std::ifstream file(machine);
+  if (!file)
+    return Error{ErrorCode::kNotFound,
+                 "cannot be read; give sm_80, sm_90a, sm_100a, sm_103a, or a file that `pinch probe --out` wrote",
+                 machine};
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (text.find("\"pinch-gpu-rates/1\"") != std::string::npos) {
+    PINCH_ASSIGN(rates, sass::Machine::parse(text, machine));
+    return probe::bound(counts, rates);
+  }
+  PINCH_ASSIGN(model, probe::parse_model(text, machine));
+  return probe::bound(counts, model);
+}
+
+nlohmann::ordered_json to_json(const probe::Bound& bound) {
+  auto units = nlohmann::ordered_json::object(), next = nlohmann::ordered_json::array();
+  for (const auto& [name, cycles] : bound.units) units[name] = cycles;
+  for (const auto& step : bound.next)
+    next.push_back({{"relieved", step.relieved}, {"bound_by", step.by}, {"bound_cycles", step.cycles}});
+  return {{"units", units}, {"bound_by", bound.by}, {"bound_cycles", bound.cycles}, {"next", next}};
+}
+
+void print(const probe::Bound& bound) {
+  for (const auto& [name, cycles] : bound.units)
+    fmt::print("{:<14} {:>10.1f} cycles{}\n", name, cycles, name == bound.by ? "  <- bound" : "");
+  for (const auto& step : bound.next)
+    fmt::print("without {}: {:.1f} cycles, bound by {}\n", step.relieved, step.cycles, step.by);
+}
+
+int run(const Options& options) {
+  auto counts = probe::parse_counts(options.counts);
+  if (!counts) return report(counts.error());
+  const auto before = bound_on(options.machine, *counts);
+  if (!before) return report(before.error());
+  auto document = to_json(*before);
+  if (!options.json.on_stdout()) print(*before);
+  auto moves = nlohmann::ordered_json::array();
+  for (const std::string& move : options.moves) {
+    counts = probe::move_counts(*counts, move);
+    if (!counts) return report(counts.error());
+    const auto after = bound_on(options.machine, *counts);
+    if (!after) return report(after.error());
+    if (!options.json.on_stdout())
+      fmt::print("moving {}: {:.1f} -> {:.1f} cycles, then bound by {}\n", move, before->cycles, after->cycles,
+                 after->by);
+    auto entry = to_json(*after);
+    entry["move"] = move;
+    moves.push_back(std::move(entry));
+  }
+  if (!moves.empty()) document["moves"] = moves;
+  const auto written = options.json.write(document);
+  return written ? static_cast<int>(kOk) : report(written.error());
+}
+
+}  // namespace
+
+void add_bound(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("bound", "Turn counts of instructions into cycles by unit, with a machine model");
+  auto options = std::make_shared<Options>();
+  command->add_option("--machine", options->machine, "sm_80, sm_90a, sm_100a, sm_103a, or a machine model file")
+      ->required()
+      ->type_name("ARCH|FILE");
+  command->add_option("--counts", options->counts, "Warp instructions of one sub-partition: MUFU.EX2=128,F2FP=64")
+      ->required()
+      ->type_name("NAME=N,...");
+  command
+      ->add_option("--move", options->moves,
+                   "FROM:PERCENT:TO=N: what moving PERCENT of FROM to N of TO each would leave")
+      ->type_name("FROM:PERCENT:TO=N");
+  options->json.add_to(*command);
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace pinch::cli

@@ -1,0 +1,187 @@
+// pinch probe: what a unit can really do, measured, and proved in the machine code that was timed.
+#include <fmt/core.h>
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <regex>
+#include <vector>
+
+#include "apps/pinch/cli.h"
+#include "apps/pinch/progress_bar.h"
+#include "workbench/probe/cpu_probe.h"
+#include "workbench/probe/cuda_probe.h"
+
+namespace pinch::cli {
+namespace {
+
+struct Options {
+  bool list = false, prove = false, quick = false, pairs = true;
+  std::string device = "cpu", arch = "sm_90a", only, name, disassembler;
+  JsonOption json, out;
+};
+
+// "90a" is sm_90a.
+std::string full_arch(const std::string& arch) {
+  return arch.rfind("sm_", 0) == 0 ? arch : "sm_" + arch;
+}
+
+Result<void> check_only(const std::string& only) {
+  try {
+    static_cast<void>(std::regex(only));
+    return {};
+  } catch (const std::regex_error& error) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--only '{}' is no regular expression: {}", only, error.what()), ""};
+  }
+}
+
+int list(const Options& options) {
+  auto document =
+      nlohmann::ordered_json{{"cpu", nlohmann::ordered_json::array()}, {"cuda", nlohmann::ordered_json::array()}};
+  for (const probe::CpuProbe& p : probe::cpu_probes()) {
+    document["cpu"].push_back(
+        {{"name", p.name}, {"opcode", p.operation.mnemonic}, {"about", p.about}, {"runs_here", probe::runs_here(p)}});
+    if (!options.json.on_stdout())
+      fmt::print("cpu   {:<18} {:<16} {}{}\n", p.name, p.operation.mnemonic, p.about,
+                 probe::runs_here(p) ? "" : " (not on this CPU)");
+  }
+  for (const probe::CudaProbe& p : probe::cuda_probes()) {
+    document["cuda"].push_back({{"name", p.name}, {"opcode", p.opcode}, {"from_sm", p.min_sm}, {"ptx", p.ptx}});
+    if (!options.json.on_stdout()) fmt::print("cuda  {:<18} {:<16} sm_{} on\n", p.name, p.opcode, p.min_sm);
+  }
+  const auto written = options.json.write(document);
+  return written ? static_cast<int>(kOk) : report(written.error());
+}
+
+probe::CudaOptions cuda_options(const Options& options, ProgressBar& bar) {
+  probe::CudaOptions made;
+  made.arch = full_arch(options.arch);
+  made.only = options.only;
+  made.pairs = options.pairs;
+  made.disassembler = options.disassembler;
+  made.progress = [&bar](double done, double total, const std::string& what) { bar.show(done, total, what); };
+  return made;
+}
+
+int prove(const Options& options) {
+  ProgressBar bar;
+  const auto module = probe::build_cuda(cuda_options(options, bar));
+  if (!module) return report(module.error());
+  nlohmann::ordered_json document{{"arch", module->arch},
+                                  {"ptxas", module->ptxas},
+                                  {"mnemonics_from", module->names},
+                                  {"probes", nlohmann::ordered_json::array()}};
+  int failed = 0, proved = 0;
+  for (const probe::CudaKernel& kernel : module->kernels) {
+    for (std::size_t p = 0; p < kernel.probes.size(); ++p) {
+      const probe::Proof& proof = kernel.proofs[p];
+      document["probes"].push_back({{"name", kernel.probes[p]->name},
+                                    {"kernel", kernel.name},
+                                    {"chains", kernel.chains},
+                                    {"opcode", proof.opcode},
+                                    {"expected", proof.expected},
+                                    {"found", proof.found},
+                                    {"others", proof.others},
+                                    {"proved", proof.proved()}});
+      ++(proof.proved() ? proved : failed);
+      if (!proof.proved() && !options.json.on_stdout())
+        fmt::print("not_proved {:<14} {} chains: {}\n", kernel.probes[p]->name, kernel.chains, to_string(proof));
+    }
+  }
+  if (!options.json.on_stdout())
+    fmt::print("{}: {} loops proved, {} not, by {}, ptxas {}\n", module->arch, proved, failed, module->names,
+               module->ptxas);
+  const auto written = options.json.write(document);
+  if (!written) return report(written.error());
+  return failed == 0 ? kOk : kFailed;
+}
+
+void print_table(const probe::Model& model) {
+  fmt::print("{}, {}\n", model.device, model.date);
+  for (const probe::Entry& e : model.entries) {
+    fmt::print("{:<24} {:>10} {:<22} {:>5.1f}%  {}{}\n", e.name,
+               e.value ? fmt::format("{:.2f}", *e.value) : "not_proved", e.unit, 100 * e.spread, e.proof,
+               e.mark.empty() ? "" : "  [" + e.mark + "]");
+  }
+  for (const probe::Overlap& p : model.pairs)
+    fmt::print("{:<24} overlap {:.2f} of {:.2f}\n", p.first + " + " + p.second, p.overlap, p.most);
+}
+
+// The model of an earlier run at `path`, if there is one.
+Result<void> merge_with(const std::string& path, probe::Model& model) {
+  std::ifstream file(path);
+  if (!file) return {};
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  PINCH_ASSIGN(earlier, probe::parse_model(text, path));
+  for (const std::string& line : merge(earlier, model)) fmt::print(stderr, "{}\n", line);
+  earlier.device = model.device;
+  earlier.date = model.date;
+  earlier.tools = model.tools;
+  group_by_overlap(earlier);
+  model = std::move(earlier);
+  return {};
+}
+
+int measure(const Options& options) {
+  ProgressBar bar;
+  Result<probe::Model> model = Error{};
+  if (options.device == "cpu") {
+    probe::CpuOptions cpu;
+    cpu.only = options.only;
+    cpu.pairs = options.pairs;
+    cpu.quick = options.quick;
+    cpu.progress = [&bar](double done, double total, const std::string& what) { bar.show(done, total, what); };
+    measure::SystemClock clock;
+    model = probe::measure_cpu(cpu, clock);
+  } else {
+    const probe::CudaOptions cuda = cuda_options(options, bar);
+    const auto module = probe::build_cuda(cuda);
+    if (!module) return report(module.error());
+    model = probe::measure_cuda(*module, cuda);
+  }
+  if (!model) return report(model.error());
+  if (!options.name.empty()) model->name = options.name;
+  if (options.out.given()) {
+    if (const auto merged = merge_with(options.out.path(), *model); !merged) return report(merged.error());
+    if (const auto written = options.out.write(to_json(*model)); !written) return report(written.error());
+  }
+  if (!options.json.on_stdout()) print_table(*model);
+  const auto written = options.json.write(to_json(*model));
+  return written ? static_cast<int>(kOk) : report(written.error());
+}
+
+int run(Options& options) {
+  if (const auto valid = check_only(options.only); !valid) return report(valid.error());
+  if (options.list) return list(options);
+  if (options.prove) return prove(options);
+  return measure(options);
+}
+
+}  // namespace
+
+void add_probe(CLI::App& app, int& status) {
+  auto* command =
+      app.add_subcommand("probe", "Measure what instructions can do, proved in the machine code that was timed");
+  auto options = std::make_shared<Options>();
+  command->add_flag("--list", options->list, "Print every probe; needs no device");
+  command->add_flag("--prove", options->prove, "Compile the CUDA probes and count their opcodes in SASS; needs no GPU");
+  command->add_option("--device", options->device, "What is measured")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_option("--arch", options->arch, "Architecture of the CUDA probes: 80, 90a, 100a, 103a")
+      ->capture_default_str();
+  command->add_option("--only", options->only, "Probes whose name matches this regular expression")->type_name("REGEX");
+  command->add_flag("--pairs,!--no-pairs", options->pairs, "Mixes of two instructions too; the default");
+  command->add_flag("--quick", options->quick, "Fewer repeats and no memory beyond the second level: under 20 s");
+  options->out.add_to(*command, "--out", "Machine model to write; merged with what it holds");
+  command->add_option("--name", options->name, "Name of the machine model");
+  command
+      ->add_option("--disassembler", options->disassembler,
+                   "Path of nvdisasm; 'none' names opcodes by the built-in map")
+      ->type_name("PATH|none");
+  options->json.add_to(*command);
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace pinch::cli

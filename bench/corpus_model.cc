@@ -1,0 +1,204 @@
+// Writes a machine model (schema pinch-probe/1) from loops that were timed on a device: rates and latencies of the
+// corpus loops with one kind of instruction, each proved by counting its opcode in the cubin that was run, and overlaps
+// of its loops with two.
+//
+//     corpus_model data/sass/h200_loops.cubin data/sass/h200_loops.csv "SOURCE" >data/machines/h200-rates.json
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string>
+
+#include "bench/sass_corpus/measurements.h"
+#include "workbench/probe/model.h"
+#include "workbench/probe/proof.h"
+#include "workbench/sass/flow.h"
+#include "workbench/sass/input.h"
+#include "workbench/sass/machine.h"
+
+namespace {
+
+using namespace pinch;
+
+constexpr int kLanes = 32, kMostWarps = 32;
+
+// An operation of bench/sass_corpus/generate.py, what `pinch probe` calls it, and what it compiles to.
+struct Operation {
+  const char *corpus, *name, *opcode;
+  int wide = 32, chain = 8;  // in one iteration of NAME_wide and NAME_chain; 0: there is no such loop
+};
+
+constexpr Operation kOperations[] = {{"mufu", "ex2.f32", "MUFU.EX2"},
+                                     {"ex2h", "ex2.f16x2", "MUFU.EX2", 64, 16},
+                                     {"lg2", "lg2.f32", "MUFU.LG2"},
+                                     {"tanh", "tanh.f32", "MUFU.TANH"},
+                                     {"f2fp", "cvt.bf16x2", "F2FP"},
+                                     {"f2fp8", "cvt.e4m3x2.masked", "F2FP"},
+                                     {"unpack8", "unpack.e4m3x2", "F2FP"},
+                                     {"ffma", "ffma", "FFMA"},
+                                     {"fmul", "fmul", "FMUL"},
+                                     {"fadd", "fadd", "FADD"},
+                                     {"fmnmx", "fmax", "FMNMX"},
+                                     {"hfma2", "hfma2", "HFMA2"},
+                                     {"bfma2", "hfma2.bf16", "HFMA2"},
+
+                                     {"imad", "imad", "IMAD"},
+                                     {"imadhi", "imad.hi", "IMAD.HI"},
+                                     {"lop3", "lop3", "LOP3"},
+                                     {"prmt", "prmt", "PRMT"},
+                                     {"shf", "shf", "SHF"},
+                                     {"popc", "popc", "POPC"},
+                                     {"i2f", "cvt.i2f", "I2FP"},
+                                     {"f2i", "cvt.f2i", "F2I"},
+                                     {"shfl", "shfl", "SHFL"},
+                                     {"redux", "redux", "REDUX"},
+                                     {"lds", "lds.32", "LDS"},
+                                     {"lds128", "lds.128", "LDS", 16, 0},
+                                     {"sts", "sts.32", "STS", 16, 0},
+                                     {"hmma", "mma.bf16", "HMMA", 16, 8}};
+
+class Builder {
+ public:
+  Builder(const sass::Program& program, std::map<std::string, std::map<int, double>> cycles, std::string source)
+      : program_(program), cycles_(std::move(cycles)), source_(std::move(source)) {}
+
+  probe::Model build() {
+    model_.name = "h200-rates";
+    model_.device = "NVIDIA H200";
+    for (const Operation& op : kOperations) {
+      const std::string wide = std::string(op.corpus) + "_wide", chain = std::string(op.corpus) + "_chain";
+      if (op.wide > 0) {
+        const auto cycles = at(wide, kMostWarps);
+        add(op, op.name, "lanes/clk/SM", wide, op.wide, cycles > 0 ? kLanes * kMostWarps * op.wide / cycles : 0,
+            "32 warps of one SM, counter and branch of the loop included");
+        if (cycles > 0) alone_[op.corpus] = cycles / op.wide;
+      }
+      if (op.chain > 0)
+        add(op, std::string(op.name) + ".latency", "cycles", chain, op.chain, at(chain, 1) / op.chain,
+            "a chain on one warp, loop included");
+    }
+    for (const auto& [loop, by_warps] : cycles_) pair(loop);
+    return model_;
+  }
+
+ private:
+  double at(const std::string& loop, int warps) const {
+    const auto found = cycles_.find(loop);
+    if (found == cycles_.end()) return 0;
+    const auto cycles = found->second.find(warps);
+    return cycles == found->second.end() ? 0 : cycles->second;
+  }
+
+  probe::Proof prove(const std::string& loop, const std::string& opcode, int expected) const {
+    probe::Proof proof{opcode, expected, 0, 0, ""};
+    const auto kernel = std::find_if(program_.kernels.begin(), program_.kernels.end(),
+                                     [&](const sass::Kernel& k) { return k.name == loop; });
+    if (kernel == program_.kernels.end()) return proof;
+    const sass::Flow flow = sass::analyse_flow(*kernel);
+    const sass::Loop* longest = nullptr;
+    for (const sass::Loop& l : flow.loops) {
+      if (longest == nullptr || l.path.size() > longest->path.size()) longest = &l;
+    }
+    std::map<std::string, int> others;
+    for (std::size_t i = 0; longest != nullptr && i < longest->path.size(); ++i) {
+      const sass::Instruction& instruction = kernel->instructions[static_cast<std::size_t>(longest->path[i])];
+      if (instruction.is(opcode)) {
+        ++proof.found;
+      } else {
+        ++others[std::string(instruction.base())];
+      }
+    }
+    for (const char* own : {"BRA", "ISETP", "UISETP", "UIADD3", "IADD3", "VIADD"}) {
+      const auto found = others.find(own);
+      if (found != others.end() && --found->second == 0) others.erase(found);
+    }
+    int most = 0;
+    for (const auto& [name, count] : others) {
+      proof.others += count;
+      if (count > most) proof.instead = fmt::format("{} x {}", name, most = count);
+    }
+    return proof;
+  }
+
+  void add(const Operation& op, const std::string& name, const char* unit, const std::string& loop, int expected,
+           double value, const char* how) {
+    if (cycles_.count(loop) == 0) return;
+    const probe::Proof proof = prove(loop, op.opcode, expected);
+    probe::Entry entry;
+    entry.name = name;
+    entry.opcode = op.opcode;
+    entry.unit = unit;
+    entry.method =
+        fmt::format("growth of the loop {} from 200 to 1000 iterations by clock64, median of 7; {}", loop, how);
+    entry.source = source_;
+    entry.proved = proof.proved();
+    entry.proof = to_string(proof);
+    if (proof.proved() && value > 0) entry.value = value;
+    // The mixes of the corpus are too uneven to tell units apart: the unit is that of the rates in sm_90a.json.
+    sass::Instruction instruction;
+    instruction.mnemonic = op.opcode;
+    const auto cost = sass::Machine::of("sm_90a").value()->cost(instruction);
+    const auto busiest = std::max_element(cost.uses.begin() + 1, cost.uses.end());
+    if (*busiest > 0) entry.group = sass::name_of(static_cast<sass::Pipe>(busiest - cost.uses.begin()));
+    model_.entries.push_back(std::move(entry));
+  }
+
+  // "mufu8_f2fp8_spread": eight of one and eight of the other, evenly mixed.
+  void pair(const std::string& loop) {
+    constexpr std::string_view kSuffix = "_spread";
+    if (loop.size() < kSuffix.size() || loop.substr(loop.size() - kSuffix.size()) != kSuffix) return;
+    const std::string both = loop.substr(0, loop.size() - kSuffix.size());
+    for (const Operation& a : kOperations) {
+      for (const Operation& b : kOperations) {
+        const std::string first(a.corpus), second(b.corpus);
+        if (both.rfind(first, 0) != 0) continue;
+        char* end = nullptr;
+        const long na = std::strtol(both.c_str() + first.size(), &end, 10);
+        if (na <= 0 || std::string(end).rfind("_" + second, 0) != 0) continue;
+        char* rest = nullptr;
+        const long nb = std::strtol(end + 1 + second.size(), &rest, 10);
+        if (nb <= 0 || *rest != 0 || alone_.count(first) == 0 || alone_.count(second) == 0) continue;
+        const double mixed = at(loop, kMostWarps);
+        const bool proved = prove(loop, a.opcode, static_cast<int>(na)).proved() &&
+                            prove(loop, b.opcode, static_cast<int>(nb)).proved();
+        if (mixed <= 0 || !proved) continue;
+        const double of_a = static_cast<double>(na) * alone_.at(first),
+                     of_b = static_cast<double>(nb) * alone_.at(second);
+        model_.pairs.push_back({a.name, b.name, (of_a + of_b) / mixed, (of_a + of_b) / std::max(of_a, of_b), 0, true});
+      }
+    }
+  }
+
+  const sass::Program& program_;
+  std::map<std::string, std::map<int, double>> cycles_;
+  std::string source_;
+  std::map<std::string, double> alone_;  // cycles of one instruction of all warps
+  probe::Model model_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    fmt::print(stderr, "usage: corpus_model CUBIN CSV SOURCE\n");
+    return 2;
+  }
+  sass::InputOptions input;
+  input.disassembler = "none";
+  const auto program = sass::read_program(argv[1], input);
+  if (!program.ok()) {
+    fmt::print(stderr, "{}\n", program.error().message());
+    return 3;
+  }
+  const probe::Model model = Builder(*program, corpus::read_measurements(argv[2]), argv[3]).build();
+  fmt::print("{}\n", to_json(model).dump(2));
+  int failed = 0;
+  for (const probe::Entry& entry : model.entries) {
+    if (entry.value) continue;
+    ++failed;
+    fmt::print(stderr, "not_proved {}: {}\n", entry.name, entry.proof);
+  }
+  return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,42 @@
+// From counts of instructions and a machine model to cycles by unit: what bounds a loop, and what bounds it then.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pinch/result.h"
+#include "workbench/probe/model.h"
+#include "workbench/sass/machine.h"
+
+namespace pinch::probe {
+
+using Counts = std::vector<std::pair<std::string, double>>;  ///< warp instructions: {"MUFU.EX2", 128}
+
+/// "MUFU.EX2=128,F2FP=64". Errors: kInvalidArgument, naming the part that is wrong.
+Result<Counts> parse_counts(const std::string& text);
+
+struct Bound {
+  std::map<std::string, double> units;  ///< cycles of one sub-partition by unit
+  std::string by;
+  double cycles = 0;
+  struct Next {
+    std::string relieved, by;
+    double cycles = 0;
+  };
+  std::vector<Next> next;  ///< the bounds that are left when the largest unit, then the next, costs nothing
+};
+
+/// With the rates of an architecture (data/machines/sm_*.json). Errors: kInvalidArgument for an instruction that the
+/// model has no row for, naming those of the same base.
+Result<Bound> bound(const Counts& counts, const sass::Machine& machine);
+
+/// With a probe model: an entry is found by its name or opcode; entries of a group share a unit. Values must be
+/// "lanes/clk/SM".
+Result<Bound> bound(const Counts& counts, const Model& model);
+
+/// Moves `percent` of `from` to `per_op` of `to` each: "MUFU.EX2:25:FFMA=6". Errors: kInvalidArgument.
+Result<Counts> move_counts(const Counts& counts, const std::string& text);
+
+}  // namespace pinch::probe

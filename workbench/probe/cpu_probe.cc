@@ -1,0 +1,461 @@
+#include "workbench/probe/cpu_probe.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86intrin.h>
+#endif
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <regex>
+
+#include "workbench/measure/add_chain.h"
+
+namespace pinch::probe {
+namespace {
+
+constexpr int kLength = 48;  // a multiple of 1, 2, 4, 8, 12 and 16 chains; twice that fits every micro-operation cache
+constexpr int kGroups = 4;
+constexpr double kSampleNs = 12000;  // 300 times the cost of reading the clock
+constexpr std::int64_t kAdditions = 32768;
+constexpr std::size_t kBufferBytes = std::size_t{2} * kLength * kVectorBytes;
+
+struct Buffer {
+  explicit Buffer(std::size_t size) : bytes(size + 4096), memory(new std::uint8_t[size + 4096]) {
+    std::memset(memory.get(), 0x3f, bytes);  // floats of about 0.75
+    data = reinterpret_cast<std::uint8_t*>((reinterpret_cast<std::uintptr_t>(memory.get()) + 4095) / 4096 * 4096);
+  }
+  std::size_t bytes;
+  std::unique_ptr<std::uint8_t[]> memory;
+  std::uint8_t* data;
+};
+
+double time_ns(const CpuLoop& loop, std::int64_t iterations, void* buffer, measure::Clock& clock) {
+  const double start = clock.wall_ns();
+  loop.run(iterations, buffer);
+  return clock.wall_ns() - start;
+}
+
+std::string cpu_name() {
+#if defined(__x86_64__)
+  unsigned words[12] = {};
+  for (unsigned leaf = 0; leaf < 3; ++leaf) {
+    if (__get_cpuid(0x80000002 + leaf, &words[4 * leaf], &words[4 * leaf + 1], &words[4 * leaf + 2],
+                    &words[4 * leaf + 3]) == 0)
+      return "unknown";
+  }
+  std::string name(reinterpret_cast<const char*>(words), sizeof words);
+  name.resize(std::min(name.size(), name.find('\0')));
+  while (!name.empty() && name.back() == ' ') name.pop_back();
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  __get_cpuid(1, &a, &b, &c, &d);
+  const unsigned base = a >> 8 & 15, family = base == 15 ? base + (a >> 20 & 255) : base;
+  return fmt::format("{} (family {} model {} stepping {})", name, family, (a >> 4 & 15) | (a >> 12 & 0xf0), a & 15);
+#else
+  return "unknown";
+#endif
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
+  return text;
+}
+
+class CpuRun {
+ public:
+  CpuRun(const CpuOptions& options, measure::Clock& clock) : options_(options), clock_(clock), buffer_(kBufferBytes) {
+    model_.name = "cpu";
+    model_.device = cpu_name();
+    model_.date = today();
+    repeats_ = options.quick ? 6 : 20;
+  }
+
+  Result<Model> run() {
+    const std::regex only(options_.only.empty() ? "." : options_.only);
+    std::vector<const CpuProbe*> chosen;
+    for (const CpuProbe& probe : cpu_probes()) {
+      if (std::regex_search(probe.name, only)) chosen.push_back(&probe);
+    }
+    if (chosen.empty()) {
+      std::string names;
+      for (const CpuProbe& probe : cpu_probes()) names += (names.empty() ? "" : " ") + probe.name;
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("no CPU probe matches --only '{}'; there are {}", options_.only, names), ""};
+    }
+    total_ = static_cast<double>(chosen.size() + (options_.pairs ? cpu_pairs().size() : 0)) + 4;
+    clocks();
+    for (const CpuProbe* probe : chosen) {
+      progress(probe->name);
+      if (!runs_here(*probe)) continue;
+      PINCH_TRY(one(*probe));
+    }
+    for (const auto& [a, b] : cpu_pairs()) {
+      if (!options_.pairs) break;
+      progress(a + " + " + b);
+      PINCH_TRY(pair(a, b));
+    }
+    if (options_.only.empty()) {
+      PINCH_TRY(memory());
+    }
+    group_by_overlap(model_);
+    return std::move(model_);
+  }
+
+ private:
+  void progress(const std::string& what) {
+    if (options_.progress) options_.progress(done_, total_, what);
+    ++done_;
+  }
+
+  Entry entry(const std::string& name, const std::string& unit, const std::string& method) const {
+    Entry made;
+    made.name = name;
+    made.unit = unit;
+    made.method = method;
+    made.source = fmt::format("{}, {}", model_.device, model_.date);
+    return made;
+  }
+
+  // The core's rate by the chain, the time stamp counter's by the clock, and whether both go forward.
+  void clocks() {
+    progress("clocks");
+    measure::AddChain chain(clock_);
+    std::vector<double> ghz, tsc;
+    bool forward = true;
+    for (int i = 0; i < 9; ++i) {
+      const double start = clock_.wall_ns();
+#if defined(__x86_64__)
+      const std::uint64_t first = __rdtsc();
+      ghz.push_back(chain.ghz());
+      const std::uint64_t last = __rdtsc();
+#else
+      const std::uint64_t first = 0, last = 0;
+      ghz.push_back(chain.ghz());
+#endif
+      const double ns = clock_.wall_ns() - start;
+      forward = forward && ns > 0 && last > first;
+      tsc.push_back(static_cast<double>(last - first) / ns);
+    }
+    const auto add = [&](const char* name, std::vector<double>& values, const char* unit, const char* method) {
+      std::sort(values.begin(), values.end());
+      Entry made = entry(name, unit, method);
+      made.value = values[values.size() / 2];
+      made.spread = values.back() / values.front() - 1;
+      mark_spread(made);
+      if (!forward) made.mark = "the time stamp counter or the clock went backwards";
+      model_.entries.push_back(made);
+    };
+    std::vector<double> ratio;
+    for (std::size_t i = 0; i < ghz.size(); ++i) ratio.push_back(ghz[i] / tsc[i]);
+    add("clock.core", ghz, "GHz", "dependent additions, one a cycle, over the monotonic clock");
+    add("clock.tsc", tsc, "GHz", "time stamp counter over the monotonic clock");
+    add("clock.core_per_tsc", ratio, "ratio", "cycles of the addition chain a tick of the time stamp counter");
+  }
+
+  Result<void> one(const CpuProbe& probe) {
+    const std::string method = fmt::format(
+        "loops of {} and {} instructions, each the least of {} repeats over the dependent additions around it", kLength,
+        2 * kLength, repeats_ * kGroups);
+    PINCH_ASSIGN(loop, CpuLoop::assemble(std::vector<Part>{{probe.operation, 1}}, kLength));
+    Proof proof = prove(loop.bytes(), probe.operation.mnemonic, kLength);
+    std::optional<Cycles> best, alone;
+    int best_chains = 0;
+    for (const int chains : chain_counts(probe)) {
+      const std::vector<Part> parts{{probe.operation, chains}};
+      for (const int length : {kLength, 2 * kLength}) {
+        PINCH_ASSIGN(made, CpuLoop::assemble(parts, length));
+        const Proof again = prove(made.bytes(), probe.operation.mnemonic, length);
+        if (!again.proved()) proof = again;
+      }
+      prepare(probe);
+      PINCH_ASSIGN(cycles, time_loop(parts, kLength, buffer_.data, repeats_, clock_));
+      if (chains == 1) alone = cycles;
+      if (!best || cycles.value < best->value) {
+        best = cycles;
+        best_chains = chains;
+      }
+    }
+    const auto add = [&](const std::string& name, const char* unit, double value, double spread, int chains) {
+      Entry made = entry(name, unit, fmt::format("{}; {} chain{}", method, chains, chains == 1 ? "" : "s"));
+      made.opcode = probe.operation.mnemonic;
+      made.proved = proof.proved();
+      made.proof = to_string(proof);
+      if (proof.proved()) made.value = value;
+      made.spread = spread;
+      mark_spread(made);
+      model_.entries.push_back(made);
+    };
+    const Form form = probe.operation.form;
+    if (form != Form::kChase) add(probe.name, "instructions/cycle/core", 1 / best->value, best->spread, best_chains);
+    if (form != Form::kLoad && form != Form::kStore && form != Form::kStream)
+      add(probe.name + ".latency", "cycles", alone->value, alone->spread, 1);
+    return {};
+  }
+
+  // What a chase follows: here one address that holds itself.
+  void prepare(const CpuProbe& probe) {
+    if (probe.operation.form != Form::kChase) return;
+    void* self = buffer_.data;
+    std::memcpy(buffer_.data, &self, sizeof self);
+  }
+
+  static std::vector<int> chain_counts(const CpuProbe& probe) {
+    if (probe.operation.form == Form::kChase) return {1};
+    return {1, 2, 4, 8, most_chains(probe.operation.bits)};
+  }
+
+  Result<void> pair(const std::string& a, const std::string& b) {
+    const auto find = [](const std::string& name) {
+      return std::find_if(cpu_probes().begin(), cpu_probes().end(), [&](const CpuProbe& p) { return p.name == name; });
+    };
+    const auto first = find(a), second = find(b);
+    if (first == cpu_probes().end() || second == cpu_probes().end() || !runs_here(*first) || !runs_here(*second))
+      return {};
+    const int chains = most_chains(first->operation.bits) / 2;
+    const std::vector<Part> mix{{first->operation, chains}, {second->operation, chains}};
+    PINCH_ASSIGN(loop, CpuLoop::assemble(mix, kLength));
+    const bool proved = prove(loop.bytes(), first->operation.mnemonic, kLength / 2).proved() &&
+                        prove(loop.bytes(), second->operation.mnemonic, kLength / 2).proved();
+    PINCH_ASSIGN(alone_a, time_loop({{first->operation, chains}}, kLength, buffer_.data, repeats_, clock_));
+    PINCH_ASSIGN(alone_b, time_loop({{second->operation, chains}}, kLength, buffer_.data, repeats_, clock_));
+    PINCH_ASSIGN(mixed, time_loop(mix, kLength, buffer_.data, repeats_, clock_));
+    // The mix holds half of each.
+    const double both = alone_a.value + alone_b.value;
+    model_.pairs.push_back(
+        {a, b, both / 2 / mixed.value, both / std::max(alone_a.value, alone_b.value), mixed.spread, proved});
+    return {};
+  }
+
+  // Reads by size: how fast lines come, and how long one takes.
+  Result<void> memory() {
+    const auto level = [](int name, std::size_t otherwise) {
+      const long size = ::sysconf(name);
+      return size > 0 ? static_cast<std::size_t>(size) : otherwise;
+    };
+    struct Level {
+      const char* name;
+      std::size_t bytes;
+    };
+    const std::size_t l1 = level(_SC_LEVEL1_DCACHE_SIZE, 32768), l2 = level(_SC_LEVEL2_CACHE_SIZE, 1 << 20),
+                      l3 = level(_SC_LEVEL3_CACHE_SIZE, 32 << 20);
+    std::vector<Level> levels{{"l1", l1 / 2}, {"l2", l2 / 2}};
+    if (!options_.quick) {
+      levels.push_back({"l3", std::clamp<std::size_t>(l3 / 4, 4 * l2, 64 << 20)});
+      levels.push_back({"dram", std::clamp<std::size_t>(2 * l3, 128 << 20, 1 << 30)});
+    }
+    for (const Level& where : levels) {
+      progress(std::string("memory ") + where.name);
+      PINCH_TRY(reads(where.name, where.bytes));
+      PINCH_TRY(chases(where.name, where.bytes));
+    }
+    return {};
+  }
+
+  Result<void> reads(const std::string& name, std::size_t bytes) {
+    const bool wide = __builtin_cpu_supports("avx512f") != 0;
+    const CpuOperation stream{"vmovups", Form::kStream, wide ? 512 : 256};
+    constexpr int kLoads = 16;
+    PINCH_ASSIGN(loop, CpuLoop::assemble(std::vector<Part>{{stream, wide ? 16 : 8}}, kLoads));
+    const Proof proof = prove(loop.bytes(), "vmovups", kLoads);
+    const std::size_t step = std::size_t{kLoads} * kVectorBytes, passes = std::max<std::size_t>(1, (1 << 22) / bytes);
+    Buffer memory(bytes + step);
+    const auto iterations = static_cast<std::int64_t>(bytes / step);
+    std::vector<double> gbps;
+    for (int repeat = 0; repeat < 7; ++repeat) {
+      const double start = clock_.wall_ns();
+      for (std::size_t pass = 0; pass < passes; ++pass) loop.run(iterations, memory.data);
+      const double moved = static_cast<double>(passes) * static_cast<double>(iterations) * kLoads * (wide ? 64 : 32);
+      if (repeat > 0) gbps.push_back(moved / (clock_.wall_ns() - start));
+    }
+    std::sort(gbps.begin(), gbps.end());
+    Entry made = entry("read." + name, "GB/s",
+                       fmt::format("loads of {} bits over {} KiB, the fastest of {} passes after one", stream.bits,
+                                   bytes / 1024, gbps.size()));
+    made.opcode = "vmovups";
+    made.proved = proof.proved();
+    made.proof = to_string(proof);
+    if (proof.proved()) made.value = gbps.back();
+    made.spread = gbps.back() / gbps[gbps.size() / 2] - 1;
+    mark_spread(made);
+    model_.entries.push_back(made);
+    return {};
+  }
+
+  Result<void> chases(const std::string& name, std::size_t bytes) {
+    constexpr std::size_t kLine = 64;
+    const std::size_t lines = bytes / kLine;
+    Buffer memory(bytes);
+    std::vector<std::uint32_t> order(lines);
+    std::iota(order.begin(), order.end(), 0u);
+    std::shuffle(order.begin(), order.end(), std::mt19937(7));
+    for (std::size_t i = 0; i < lines; ++i) {
+      void* next = memory.data + std::size_t{order[(i + 1) % lines]} * kLine;
+      std::memcpy(memory.data + std::size_t{order[i]} * kLine, &next, sizeof next);
+    }
+    const CpuOperation chase{"mov", Form::kChase, 64};
+    PINCH_ASSIGN(loop, CpuLoop::assemble(std::vector<Part>{{chase, 1}}, kLength));
+    const Proof proof = prove(loop.bytes(), "mov", kLength);
+    const auto iterations = static_cast<std::int64_t>(std::min<std::size_t>(lines, 400000) / kLength + 1);
+    measure::AddChain chain(clock_);
+    std::vector<double> cycles;
+    for (int repeat = 0; repeat < 5; ++repeat) {
+      const double ns = time_ns(loop, iterations, memory.data + std::size_t{order[0]} * kLine, clock_);
+      if (repeat > 0) cycles.push_back(ns * chain.ghz() / (static_cast<double>(iterations) * kLength));
+    }
+    std::sort(cycles.begin(), cycles.end());
+    Entry made =
+        entry("read." + name + ".latency", "cycles",
+              fmt::format(
+                  "a random chain through the lines of {} KiB, pages as the system gives them, the least of {} passes",
+                  bytes / 1024, cycles.size()));
+    made.opcode = "mov";
+    made.proved = proof.proved();
+    made.proof = to_string(proof);
+    if (proof.proved()) made.value = cycles.front();
+    made.spread = cycles[cycles.size() / 2] / cycles.front() - 1;
+    mark_spread(made);
+    model_.entries.push_back(made);
+    return {};
+  }
+
+  const CpuOptions& options_;
+  measure::Clock& clock_;
+  Buffer buffer_;
+  Model model_;
+  int repeats_ = 20;
+  double done_ = 0, total_ = 1;
+};
+
+}  // namespace
+
+const std::vector<CpuProbe>& cpu_probes() {
+  using enum Form;
+  static const std::vector<CpuProbe> probes = [] {
+    std::vector<CpuProbe> made;
+    // At 512 bits and, where AVX2 has it, at 256.
+    const auto both = [&](const char* name, const char* mnemonic, const char* narrow, Form form, const char* feature,
+                          const char* about) {
+      made.push_back({fmt::format("{}.512", name), {mnemonic, form, 512}, feature, about});
+      if (narrow != nullptr)
+        made.push_back({fmt::format("{}.256", name), {narrow, form, 256}, form == kAccumulate ? "fma" : "avx2", about});
+    };
+    both("fma", "vfmadd231ps", "vfmadd231ps", kAccumulate, "avx512f", "multiply-add of floats");
+    both("mul", "vmulps", "vmulps", kBinary, "avx512f", "product of floats");
+    both("add", "vaddps", "vaddps", kBinary, "avx512f", "sum of floats");
+    both("max", "vmaxps", "vmaxps", kBinary, "avx512f", "larger of floats");
+    both("dot.bf16", "vdpbf16ps", nullptr, kAccumulate, "avx512bf16", "dot product of bf16 pairs into floats");
+    both("dot.u8", "vpdpbusd", nullptr, kAccumulate, "avx512vnni", "dot product of bytes into 32-bit integers");
+    both("cvt.bf16x2", "vcvtne2ps2bf16", nullptr, kBinary, "avx512bf16", "two vectors of floats to bf16");
+    both("cvt.bf16", "vcvtneps2bf16", nullptr, kNarrow, "avx512bf16", "one vector of floats to bf16");
+    both("permb", "vpermb", nullptr, kBinary, "avx512vbmi", "bytes by an index");
+    both("permw", "vpermw", nullptr, kBinary, "avx512bw", "16-bit words by an index");
+    both("shufb", "vpshufb", "vpshufb", kBinary, "avx512bw", "bytes by an index within 128 bits");
+    both("scalef", "vscalefps", nullptr, kBinary, "avx512f", "times a power of two");
+    both("getexp", "vgetexpps", nullptr, kUnary, "avx512f", "exponent of floats");
+    both("rcp", "vrcp14ps", "vrcpps", kUnary, "avx512f", "approximate reciprocal");
+    both("rsqrt", "vrsqrt14ps", "vrsqrtps", kUnary, "avx512f", "approximate reciprocal square root");
+    both("div", "vdivps", "vdivps", kBinary, "avx512f", "quotient of floats");
+    both("sqrt", "vsqrtps", "vsqrtps", kUnary, "avx512f", "square root of floats");
+    both("mul.i32", "vpmulld", "vpmulld", kBinary, "avx512f", "product of 32-bit integers");
+    both("add.i32", "vpaddd", "vpaddd", kBinary, "avx512f", "sum of 32-bit integers");
+    both("and", "vpandq", "vpand", kBinary, "avx512f", "bitwise and");
+    both("shift.i16", "vpsrlw", "vpsrlw", kShift, "avx512bw", "16-bit words shifted right by a constant");
+    both("load", "vmovups", "vmovups", kLoad, "avx512f", "load from the first-level cache");
+    both("store", "vmovups", "vmovups", kStore, "avx512f", "store to the first-level cache");
+    made.push_back({"load.64", {"mov", kChase, 64}, "sse2", "load of the next address"});
+    return made;
+  }();
+  return probes;
+}
+
+bool runs_here(const CpuProbe& probe) {
+#if defined(__x86_64__)
+  const std::string feature = probe.feature;
+  const bool wide = probe.operation.bits == 512;
+  if (wide && __builtin_cpu_supports("avx512f") == 0) return false;
+  if (feature == "avx512f" || feature == "sse2") return true;
+  if (feature == "avx2") return __builtin_cpu_supports("avx2") != 0;
+  if (feature == "fma") return __builtin_cpu_supports("fma") != 0;
+  if (feature == "avx512bw") return __builtin_cpu_supports("avx512bw") != 0;
+  if (feature == "avx512vbmi") return __builtin_cpu_supports("avx512vbmi") != 0;
+  if (feature == "avx512vnni") return __builtin_cpu_supports("avx512vnni") != 0;
+  if (feature == "avx512bf16") return __builtin_cpu_supports("avx512bf16") != 0;
+#endif
+  static_cast<void>(probe);
+  return false;
+}
+
+const std::vector<std::pair<std::string, std::string>>& cpu_pairs() {
+  static const std::vector<std::pair<std::string, std::string>> pairs = {
+      {"dot.bf16.512", "permw.512"},  {"dot.bf16.512", "fma.512"}, {"dot.bf16.512", "load.512"},
+      {"fma.512", "permw.512"},       {"fma.512", "add.i32.512"},  {"fma.512", "mul.512"},
+      {"permw.512", "shift.i16.512"}, {"fma.256", "shufb.256"},    {"fma.256", "mul.256"}};
+  return pairs;
+}
+
+Result<Model> measure_cpu(const CpuOptions& options, measure::Clock& clock) {
+  return CpuRun(options, clock).run();
+}
+
+Result<Cycles> time_loop(const std::vector<Part>& parts, int length, void* buffer, int repeats, measure::Clock& clock) {
+  PINCH_ASSIGN(once, CpuLoop::assemble(parts, length));
+  PINCH_ASSIGN(twice, CpuLoop::assemble(parts, 2 * length));
+  constexpr std::int64_t kTrial = 64;
+  static_cast<void>(time_ns(once, kTrial, buffer, clock));
+  const double trial = time_ns(once, kTrial, buffer, clock) / kTrial;
+  const auto iterations =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(kSampleNs / std::max(trial, 1.0)), 16, 1 << 16);
+  // A loop counts against the additions just before and after it, which see the same clock rate; where those two
+  // differ, one of them was disturbed. What is left can only be too slow, so the least of each group is taken.
+  constexpr double kSteady = 1.02, kNone = std::numeric_limits<double>::infinity();
+  const auto additions = [&] {
+    const double start = clock.wall_ns();
+    measure::run_add_chain(kAdditions);
+    return (clock.wall_ns() - start) / kAdditions;
+  };
+  const auto cycles = [&](double few, double many) {
+    return (many - few) / (static_cast<double>(iterations) * length);
+  };
+  double least_few = kNone, least_many = kNone;
+  std::vector<double> groups;
+  for (int group = 0; group < kGroups; ++group) {
+    double few = kNone, many = kNone;
+    for (int repeat = 0; repeat < repeats || (repeat < 4 * repeats && (few == kNone || many == kNone)); ++repeat) {
+      double before = additions();
+      for (const bool longer : {false, true}) {
+        const double ns = time_ns(longer ? twice : once, iterations, buffer, clock);
+        const double after = additions();
+        double& least = longer ? many : few;
+        if (std::max(before, after) <= kSteady * std::min(before, after))
+          least = std::min(least, 2 * ns / (before + after));
+        before = after;
+      }
+    }
+    if (few == kNone || many == kNone)
+      return Error{ErrorCode::kUnsupported, "the clock rate never held still for 30 us; measure on a quieter machine",
+                   ""};
+    groups.push_back(cycles(few, many));
+    least_few = std::min(least_few, few);
+    least_many = std::min(least_many, many);
+  }
+  std::sort(groups.begin(), groups.end());
+  const double value = cycles(least_few, least_many);
+  if (value <= 0)
+    return Error{ErrorCode::kUnsupported,
+                 "twice the instructions took no more time: the clock is not to be trusted here", ""};
+  return Cycles{value, (groups.back() - groups.front()) / value};
+}
+
+}  // namespace pinch::probe

@@ -1,0 +1,179 @@
+#include "workbench/probe/model.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace pinch::probe {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::string_view kSchema = "pinch-probe/1";
+constexpr double kLeastDecisive = 1.2;  // of the most that an overlap could be
+
+double rounded(double value) {
+  return std::round(value * 1e4) / 1e4;
+}
+
+Origin origin_named(const std::string& name) {
+  for (const Origin origin : {Origin::kAssumed, Origin::kCited, Origin::kMeasured}) {
+    if (name == name_of(origin)) return origin;
+  }
+  throw std::invalid_argument(fmt::format("origin '{}' is none of assumed, cited, measured", name));
+}
+
+Entry parse_entry(const nlohmann::json& json) {
+  Entry entry;
+  entry.name = json.at("name").get<std::string>();
+  const auto wrong = [&](const std::string& what) { throw std::invalid_argument(entry.name + ": " + what); };
+  try {
+    if (!json.at("value").is_null()) entry.value = json.at("value").get<double>();
+    entry.unit = json.at("unit").get<std::string>();
+    entry.spread = json.at("spread").get<double>();
+    entry.origin = origin_named(json.at("origin").get<std::string>());
+    entry.method = json.at("method").get<std::string>();
+    entry.proved = json.at("proved").get<bool>();
+    entry.source = json.at("source").get<std::string>();
+  } catch (const std::exception& error) {
+    wrong(error.what());
+  }
+  entry.opcode = json.value("opcode", "");
+  entry.group = json.value("group", "");
+  entry.proof = json.value("proof", "");
+  entry.mark = json.value("mark", "");
+  if (std::find(units().begin(), units().end(), entry.unit) == units().end())
+    wrong(fmt::format("unit '{}' is none of {}", entry.unit, fmt::join(units(), ", ")));
+  if (entry.value && !(*entry.value > 0 && std::isfinite(*entry.value))) wrong("value must be above 0, or null");
+  if (!(entry.spread >= 0 && std::isfinite(entry.spread))) wrong("spread must be 0 or more");
+  if (entry.source.empty() || entry.method.empty()) wrong("source and method must be given");
+  if (entry.origin == Origin::kMeasured && entry.value && !entry.opcode.empty() && !entry.proved)
+    wrong("a measured value of an instruction must be proved");
+  return entry;
+}
+
+}  // namespace
+
+std::string_view name_of(Origin origin) {
+  constexpr std::string_view kNames[] = {"assumed", "cited", "measured"};
+  return kNames[static_cast<int>(origin)];
+}
+
+const std::vector<std::string>& units() {
+  static const std::vector<std::string> names = {"lanes/clk/SM", "instructions/cycle/core", "cycles", "GB/s", "GHz",
+                                                 "ratio"};
+  return names;
+}
+
+const Entry* Model::find(std::string_view wanted) const {
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.name == wanted; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+void mark_spread(Entry& entry) {
+  if (entry.spread > kMaxSpread)
+    entry.mark = fmt::format("spread {:.1f}% over {:.0f}%: the device was shared or throttled", 100 * entry.spread,
+                             100 * kMaxSpread);
+}
+
+ordered_json to_json(const Model& model) {
+  auto entries = ordered_json::array(), pairs = ordered_json::array();
+  for (const Entry& e : model.entries) {
+    ordered_json one{{"name", e.name},
+                     {"value", e.value ? ordered_json(rounded(*e.value)) : ordered_json(nullptr)},
+                     {"unit", e.unit},
+                     {"spread", rounded(e.spread)},
+                     {"origin", name_of(e.origin)},
+                     {"method", e.method},
+                     {"proved", e.proved},
+                     {"source", e.source}};
+    for (const auto& [key, text] :
+         {std::pair("opcode", &e.opcode), {"group", &e.group}, {"proof", &e.proof}, {"mark", &e.mark}}) {
+      if (!text->empty()) one[key] = *text;
+    }
+    entries.push_back(std::move(one));
+  }
+  for (const Overlap& p : model.pairs) {
+    pairs.push_back({{"first", p.first},
+                     {"second", p.second},
+                     {"overlap", rounded(p.overlap)},
+                     {"most", rounded(p.most)},
+                     {"spread", rounded(p.spread)},
+                     {"proved", p.proved}});
+  }
+  return {{"schema", kSchema},    {"name", model.name}, {"device", model.device}, {"date", model.date},
+          {"tools", model.tools}, {"entries", entries}, {"pairs", pairs}};
+}
+
+Result<Model> parse_model(std::string_view text, const std::string& where) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return Error{ErrorCode::kCorrupt, "a machine model is a JSON object", where};
+  Model model;
+  try {
+    if (json.at("schema") != kSchema) throw std::invalid_argument(fmt::format("schema must be \"{}\"", kSchema));
+    model.name = json.at("name").get<std::string>();
+    model.device = json.at("device").get<std::string>();
+    model.date = json.value("date", "");
+    model.tools = json.value("tools", std::map<std::string, std::string>{});
+    for (const auto& entry : json.at("entries")) {
+      model.entries.push_back(parse_entry(entry));
+      const std::string& name = model.entries.back().name;
+      if (model.find(name) != &model.entries.back()) throw std::invalid_argument(name + " is listed twice");
+    }
+    for (const auto& pair : json.value("pairs", nlohmann::json::array())) {
+      model.pairs.push_back({pair.at("first").get<std::string>(), pair.at("second").get<std::string>(),
+                             pair.at("overlap").get<double>(), pair.at("most").get<double>(),
+                             pair.at("spread").get<double>(), pair.at("proved").get<bool>()});
+    }
+  } catch (const std::exception& error) {
+    return Error{ErrorCode::kCorrupt, error.what(), where};
+  }
+  return model;
+}
+
+std::vector<std::string> merge(Model& into, const Model& other) {
+  std::vector<std::string> lines;
+  for (const Entry& entry : other.entries) {
+    const auto mine =
+        std::find_if(into.entries.begin(), into.entries.end(), [&](const Entry& e) { return e.name == entry.name; });
+    if (mine == into.entries.end()) {
+      into.entries.push_back(entry);
+      continue;
+    }
+    // A measurement that failed its proof or was spoilt is no better than what is there.
+    const auto rank = [](const Entry& e) { return !e.value ? -1 : static_cast<int>(e.origin); };
+    const bool spoils = !entry.mark.empty() && mine->mark.empty() && mine->origin == Origin::kMeasured;
+    const bool takes = rank(entry) >= rank(*mine) && rank(entry) >= 0 && !spoils;
+    lines.push_back(fmt::format("{}: kept the {} value of {} over the {} one of {}", entry.name,
+                                name_of(takes ? entry.origin : mine->origin), takes ? other.name : into.name,
+                                name_of(takes ? mine->origin : entry.origin), takes ? into.name : other.name));
+    if (takes) *mine = entry;
+  }
+  for (const Overlap& pair : other.pairs) {
+    std::erase_if(into.pairs, [&](const Overlap& p) { return p.first == pair.first && p.second == pair.second; });
+    into.pairs.push_back(pair);
+  }
+  return lines;
+}
+
+void group_by_overlap(Model& model) {
+  std::map<std::string, std::string> leader;
+  const auto root = [&](std::string name) {
+    while (leader.count(name) > 0 && leader[name] != name) name = leader[name];
+    return name;
+  };
+  for (const Overlap& pair : model.pairs) {
+    leader.try_emplace(pair.first, pair.first);
+    leader.try_emplace(pair.second, pair.second);
+    if (!pair.proved || pair.most < kLeastDecisive || pair.overlap - 1 >= (pair.most - 1) / 2) continue;
+    const std::string a = root(pair.first), b = root(pair.second);
+    leader[std::max(a, b)] = std::min(a, b);
+  }
+  for (Entry& entry : model.entries) {
+    if (leader.count(entry.name) > 0) entry.group = root(entry.name);
+  }
+}
+
+}  // namespace pinch::probe

@@ -1,0 +1,73 @@
+// A machine model: what an instruction can do on one device, each figure with its unit, its proof or its source.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pinch/result.h"
+
+namespace pinch::probe {
+
+/// Better ones replace worse ones when models are merged.
+enum class Origin { kAssumed, kCited, kMeasured };
+[[nodiscard]] std::string_view name_of(Origin origin);
+
+struct Entry {
+  std::string name;             ///< "ex2.f32", "fma.512.latency"
+  std::string opcode;           ///< "MUFU.EX2", "vfmadd231ps"; empty for memory and clocks
+  std::string group;            ///< unit that it shares with the others of the group; empty where not known
+  std::optional<double> value;  ///< none where it was not proved
+  std::string unit;             ///< one of units()
+  double spread = 0;            ///< (most - least) / least of repeats; 0 for what was not measured here
+  Origin origin = Origin::kMeasured;
+  std::string method;
+  bool proved = false;
+  std::string proof;   ///< what the timed loop held: opcode x count
+  std::string source;  ///< device, date and tools of a measurement, or where a cited value stands
+  std::string mark;    ///< what spoils it: "spread over 5%: shared or throttled"
+};
+
+/// Two kinds of instruction in one loop.
+struct Overlap {
+  std::string first, second;
+  /// (time of the first alone + time of the second alone) / time of the mix: 1 where they share one unit, `most` where
+  /// neither waits for the other, which is 2 for equal times.
+  double overlap = 0;
+  double most = 2;  ///< (sum of both times) / (the longer)
+  double spread = 0;
+  bool proved = false;
+};
+
+struct Model {
+  std::string name, device, date;
+  std::map<std::string, std::string> tools;  ///< "ptxas": "13.0"
+  std::vector<Entry> entries;
+  std::vector<Overlap> pairs;
+
+  [[nodiscard]] const Entry* find(std::string_view name) const;
+};
+
+/// Above this spread an entry is marked: the device was shared, throttled or its clock is not to be trusted.
+inline constexpr double kMaxSpread = 0.05;
+void mark_spread(Entry& entry);
+
+/// "lanes/clk/SM", "instructions/cycle/core", "cycles", "GB/s", "GHz", "ratio".
+[[nodiscard]] const std::vector<std::string>& units();
+
+[[nodiscard]] nlohmann::ordered_json to_json(const Model& model);
+/// Errors: kCorrupt, naming `where` and the field that is missing or wrong.
+Result<Model> parse_model(std::string_view json, const std::string& where);
+
+/// Takes every entry of `other` that `into` lacks or has from a worse origin; a measured entry also replaces a measured
+/// one. One line for each entry that both have: which was kept.
+std::vector<std::string> merge(Model& into, const Model& other);
+
+/// Names entries that share a unit: those whose overlap is nearer to 1 than to the most that it could be. Pairs of very
+/// unequal times decide nothing. Entries without a pair keep their group.
+void group_by_overlap(Model& model);
+
+}  // namespace pinch::probe

@@ -1,0 +1,16 @@
+#include "workbench/probe/proof.h"
+
+#include <fmt/core.h>
+
+namespace pinch::probe {
+
+std::string to_string(const Proof& proof) {
+  if (!proof.proved()) {
+    return fmt::format("expected {} {}, found {}{}", proof.expected, proof.opcode, proof.found,
+                       proof.instead.empty() ? "" : fmt::format(" ({} instead)", proof.instead));
+  }
+  return fmt::format("{} {}{}", proof.found, proof.opcode,
+                     proof.others == 0 ? "" : fmt::format(" with {} others ({})", proof.others, proof.instead));
+}
+
+}  // namespace pinch::probe

@@ -1,0 +1,23 @@
+// What a timed loop must hold, and what its machine code was found to hold.
+#pragma once
+
+#include <string>
+
+namespace pinch::probe {
+
+struct Proof {
+  std::string opcode;   ///< that is timed: "MUFU.EX2", "vfmadd231ps"
+  int expected = 0;     ///< of that opcode in one iteration of the loop
+  int found = 0;        ///< of that opcode
+  int others = 0;       ///< further instructions of the loop beside its counter and branch
+  std::string instead;  ///< the most frequent of those, "FADD x 64"; empty where there is none
+
+  /// The loop holds exactly what is timed. `others` may stand beside it where the operation needs them (a range
+  /// reduction, a move); the text of a figure names them.
+  [[nodiscard]] bool proved() const { return expected > 0 && found == expected; }
+};
+
+/// "64 MUFU.EX2", "64 MUFU.RCP + 64 FADD", "expected 64 MUFU.RCP, found 0 (FADD x 1 instead)".
+[[nodiscard]] std::string to_string(const Proof& proof);
+
+}  // namespace pinch::probe
