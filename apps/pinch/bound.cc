@@ -12,10 +12,17 @@ namespace pinch::cli {
 namespace {
 
 struct Options {
-  std::string machine, counts;
+  std::string machine, counts, sass, kernel;
+  int loop = 0;
   std::vector<std::string> moves;
   JsonOption json;
 };
+
+Result<std::string> read_text(const std::string& path, const char* otherwise) {
+  std::ifstream file(path);
+  if (!file) return Error{ErrorCode::kNotFound, fmt::format("cannot be read; give {}", otherwise), path};
+  return std::string{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
 
 // An architecture that the program carries ("sm_90a"), or a file of either schema.
 Result<probe::Bound> bound_on(const std::string& machine, const probe::Counts& counts) {
@@ -23,12 +30,7 @@ Result<probe::Bound> bound_on(const std::string& machine, const probe::Counts& c
     PINCH_ASSIGN(rates, sass::Machine::of(machine));
     return probe::bound(counts, *rates);
   }
-  std::ifstream file(machine);
-  if (!file)
-    return Error{ErrorCode::kNotFound,
-                 "cannot be read; give sm_80, sm_90a, sm_100a, sm_103a, or a file that `pinch probe --out` wrote",
-                 machine};
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  PINCH_ASSIGN(text, read_text(machine, "sm_80, sm_90a, sm_100a, sm_103a, or a file that `pinch probe --out` wrote"));
   if (text.find("\"pinch-gpu-rates/1\"") != std::string::npos) {
     PINCH_ASSIGN(rates, sass::Machine::parse(text, machine));
     return probe::bound(counts, rates);
@@ -52,7 +54,21 @@ void print(const probe::Bound& bound) {
     fmt::print("without {}: {:.1f} cycles, bound by {}\n", step.relieved, step.cycles, step.by);
 }
 
+// One loop that `pinch sass` reported, whose cycles by pipe it holds.
+int run_loop(const Options& options) {
+  const auto text = read_text(options.sass, "a document of `pinch sass FILE --json`");
+  if (!text) return report(text.error());
+  const auto bound = probe::bound_of_loop(*text, options.sass, options.kernel, options.loop);
+  if (!bound) return report(bound.error());
+  if (!options.json.on_stdout()) print(*bound);
+  const auto written = options.json.write(to_json(*bound));
+  return written ? static_cast<int>(kOk) : report(written.error());
+}
+
 int run(const Options& options) {
+  if (!options.sass.empty()) return run_loop(options);
+  if (options.machine.empty() || options.counts.empty())
+    return report({ErrorCode::kInvalidArgument, "give --machine and --counts, or --sass and --kernel", ""});
   auto counts = probe::parse_counts(options.counts);
   if (!counts) return report(counts.error());
   const auto before = bound_on(options.machine, *counts);
@@ -82,12 +98,16 @@ int run(const Options& options) {
 void add_bound(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("bound", "Turn counts of instructions into cycles by unit, with a machine model");
   auto options = std::make_shared<Options>();
-  command->add_option("--machine", options->machine, "sm_80, sm_90a, sm_100a, sm_103a, or a machine model file")
-      ->required()
-      ->type_name("ARCH|FILE");
+  auto* machine =
+      command->add_option("--machine", options->machine, "sm_80, sm_90a, sm_100a, sm_103a, or a machine model file");
+  machine->type_name("ARCH|FILE");
   command->add_option("--counts", options->counts, "Warp instructions of one sub-partition: MUFU.EX2=128,F2FP=64")
-      ->required()
       ->type_name("NAME=N,...");
+  command->add_option("--sass", options->sass, "Instead: a document of `pinch sass --json`")
+      ->type_name("FILE")
+      ->excludes(machine);
+  command->add_option("--kernel", options->kernel, "Kernel of that document")->type_name("NAME");
+  command->add_option("--loop", options->loop, "Loop of that kernel, from 0")->capture_default_str();
   command
       ->add_option("--move", options->moves,
                    "FROM:PERCENT:TO=N: what moving PERCENT of FROM to N of TO each would leave")

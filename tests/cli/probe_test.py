@@ -2,10 +2,12 @@
 
 import json
 import os
+import pathlib
 import shutil
 
 from harness import CliTest, ENVIRONMENT, OK
 
+DATA = pathlib.Path(__file__).parent.parent / "data" / "sass"
 ARCHS = ["sm_80", "sm_90a", "sm_100a", "sm_103a"]
 ENTRY_FIELDS = {"name", "value", "unit", "spread", "method", "proved", "source"}
 
@@ -71,7 +73,15 @@ class BoundTest(CliTest):
         text = self.succeeds("bound", "--machine", "sm_103a", "--counts", "MUFU.EX2=128,F2FP=64", "--move", "MUFU.EX2:25:FFMA=6").stdout
         self.assertIn("moving MUFU.EX2:25:FFMA=6: 512.0 -> 384.0 cycles, then bound by xu", text)
 
+    def test_takes_a_loop_of_pinch_sass(self):
+        cubin, document = DATA / "kernels.sm_90a.cubin", self.folder / "sass.json"
+        self.succeeds("sass", cubin, "--disassembler", "none", "--json", document)
+        bound = self.json_of("bound", "--sass", document, "--kernel", "softmax_loop")
+        self.assertEqual((bound["bound_by"], bound["bound_cycles"]), ("xu", 32))
+        self.refuses("bound", "--sass", document, "--kernel", "softmax_loop", "--loop", "7", says="softmax_loop (1 loops)")
+
     def test_refuses_what_it_does_not_know(self):
+        self.refuses("bound", says="--counts")
         self.refuses("bound", "--machine", "sm_90a", "--counts", "FNORD=1", says="FNORD")
         self.refuses("bound", "--machine", "sm_90a", "--counts", "FFMA", says="NAME=COUNT")
         self.refuses("bound", "--machine", self.folder / "none.json", "--counts", "FFMA=1", says="cannot be read")

@@ -255,6 +255,21 @@ TEST(Bounds, ShareAUnitWithinAGroupOfAModel) {
   EXPECT_THAT(unknown.error().message(), HasSubstr("cvt ex2 ffma"));
 }
 
+TEST(Bounds, TakeTheLoopThatPinchSassReported) {
+  const std::string json =
+      R"({"kernels":[{"name":"k","loops":[{"pipes":{"issue":25,"xu":32,"fma":8}},{"pipes":{"issue":3}}]}]})";
+  const auto first = bound_of_loop(json, "doc", "k", 0);
+  ASSERT_TRUE(first.ok()) << first.error().message();
+  EXPECT_EQ(first->by, "xu");
+  EXPECT_EQ(first->cycles, 32);
+  ASSERT_EQ(first->next.size(), 2u);
+  EXPECT_EQ(first->next[0].by, "issue");
+  EXPECT_EQ(bound_of_loop(json, "doc", "k", 1)->cycles, 3);
+  EXPECT_THAT(bound_of_loop(json, "doc", "k", 2).error().message(), HasSubstr("k (2 loops)"));
+  EXPECT_THAT(bound_of_loop(json, "doc", "other", 0).error().message(), HasSubstr("k (2 loops)"));
+  EXPECT_EQ(bound_of_loop("[]", "doc", "k", 0).error().code, ErrorCode::kCorrupt);
+}
+
 TEST(Bounds, RefuseWhatIsNoCount) {
   for (const char* text : {"", "MUFU", "MUFU=", "MUFU=x", "=3", "MUFU=-1", "MUFU=1,,"})
     EXPECT_FALSE(parse_counts(text).ok()) << text;

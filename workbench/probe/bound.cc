@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
@@ -105,6 +106,24 @@ Result<Bound> bound(const Counts& counts, const sass::Machine& machine) {
           count * static_cast<double>(cost.uses[static_cast<std::size_t>(p)]);
   }
   return from_units(std::move(units));
+}
+
+Result<Bound> bound_of_loop(std::string_view json, const std::string& where, const std::string& kernel, int loop) {
+  const auto document = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  std::set<std::string> names;
+  try {
+    for (const auto& entry : document.at("kernels")) {
+      const auto& loops = entry.at("loops");
+      const auto name = entry.at("name").get<std::string>();
+      names.insert(fmt::format("{} ({} loops)", name, loops.size()));
+      if (name != kernel || loop < 0 || static_cast<std::size_t>(loop) >= loops.size()) continue;
+      return from_units(loops.at(static_cast<std::size_t>(loop)).at("pipes").get<std::map<std::string, double>>());
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return Error{ErrorCode::kCorrupt, fmt::format("no document of `pinch sass --json`: {}", error.what()), where};
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("no loop {} of a kernel '{}'; there are {}", loop, kernel, fmt::join(names, ", ")), where};
 }
 
 Result<Bound> bound(const Counts& counts, const Model& model) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,11 @@ Result<Bound> bound(const Counts& counts, const sass::Machine& machine);
 /// With a probe model: an entry is found by its name or opcode; entries of a group share a unit. Values must be
 /// "lanes/clk/SM".
 Result<Bound> bound(const Counts& counts, const Model& model);
+
+/// Of a loop in a document of `pinch sass --json`: the cycles of its pipes, as reported. `loop` counts from 0. Errors:
+/// kCorrupt for another kind of document; kInvalidArgument, naming what there is, for a kernel or loop that is not in
+/// it.
+Result<Bound> bound_of_loop(std::string_view json, const std::string& where, const std::string& kernel, int loop);
 
 /// Moves `percent` of `from` to `per_op` of `to` each: "MUFU.EX2:25:FFMA=6". Errors: kInvalidArgument.
 Result<Counts> move_counts(const Counts& counts, const std::string& text);
