@@ -210,6 +210,10 @@ TimeModel::TimeModel(std::vector<double> values) : values_(std::move(values)) {
       kernel.tile_k = tile.tile_k;
       kernel.cluster = tile.cluster_n * tile.cluster_k;
       kernel.cluster_k = tile.cluster_k;
+      kernel.per_tile_n = 1.0 / kernel.tile_n;
+      kernel.per_tile_m = 1.0 / kernel.tile_m;
+      kernel.per_tile_k = 1.0 / kernel.tile_k;
+      kernel.per_cluster_k = 1.0 / kernel.cluster_k;
       kernel.fixed_ns = at(kLaunch) + at(kTile) + (kernel.cluster > 1 ? at(kClusterLaunch) : 0);
       kernel.store_ns = tile_values / tile.cluster_k / at(kStore);
       kernel.copy_ns = tile_values * 4 / at(kPartCopy);
@@ -221,8 +225,8 @@ TimeModel::TimeModel(std::vector<double> values) : values_(std::move(values)) {
       const StreamInstance instance = instance_of(std::get<StreamTactic>(tactic));
       kernel.tile_n = 16 * instance.row_tiles;
       kernel.tile_m = 8 * instance.m_blocks;
-      kernel.k_warps = instance.k_warps;
-      kernel.teams = static_cast<double>(instance.warps_per_sm) / instance.k_warps;
+      kernel.per_k_warps = 1.0 / instance.k_warps;
+      kernel.per_round = static_cast<double>(kTileRows) * instance.k_warps / (kernel.tile_n * instance.warps_per_sm);
       for (double& ns : kernel.computing_ns) ns *= instance.row_tiles * instance.warps_per_sm;
       kernel.fixed_ns = at(kStreamLaunch);
       kernel.sharing_ns = std::min(at(kBalance) + at(kGroup), at(kStreamSplit) + at(kClusterLaunch));
@@ -375,56 +379,64 @@ double TimeModel::stream_ns(std::size_t kernel, const StreamTactic& t, const Mod
 
 // The least of two that no schedule beats: whole tiles, or the work spread evenly and what sharing tiles costs at
 // least. Terms that can only add are left out.
-TimeModel::Bound TimeModel::bound(const Kernel& kernel, const ModelProblem& call, int sm_count) const {
-  const auto ceil_of = [](int a, int b) {
-    return static_cast<double>((static_cast<unsigned>(a) - 1) / static_cast<unsigned>(b) + 1);
-  };
-  const WgmmaProblem& p = call.sizes;
-  const double computing_ns = kernel.computing_ns[static_cast<std::size_t>(call.format)];
+TimeModel::Bound TimeModel::bound(const Kernel& kernel, const Sizes& sizes) const {
+  // Of products with inverses: rounding must not lift a whole number over itself.
+  const auto count = [](double x) { return ceiling(x * (1 - 1e-12)); };
+  const double computing_ns = kernel.computing_ns[sizes.format];
   if (!kernel.wgmma) {
-    if (p.m > kernel.tile_m) return {std::numeric_limits<double>::infinity()};
-    const double dram = weights_bytes(call) / values_[kStreamDram];
-    const double teams = kernel.teams * sm_count, col_tiles = ceil_of(p.k, kTileCols);
-    const double shares = ceil_of(p.n, kTileRows) * kTileRows / kernel.tile_n / teams;  // row groups a team
-    const double groups = ceiling(shares);
+    if (sizes.m > kernel.tile_m) return {std::numeric_limits<double>::infinity()};
+    const double shares = sizes.row_tiles * kernel.per_round * sizes.per_sm;  // row groups a team
+    const double groups = count(shares);
     // Half as many teams' warps where one of a multiprocessor's two blocks has nothing to do.
-    const double busy = shares <= 0.5 ? 0.5 : 1;
-    const double whole =
-        overlapped(groups * ceiling(col_tiles / kernel.k_warps) * computing_ns * busy, dram, values_[kStreamOverlap]) +
-        groups * values_[kGroup];
-    const double even = overlapped(shares * col_tiles / kernel.k_warps * computing_ns, dram, values_[kStreamOverlap]) +
+    const double busy = shares < 0.5 + 1e-9 ? 0.5 : 1;
+    const double whole = overlapped(groups * count(sizes.col_tiles * kernel.per_k_warps) * computing_ns * busy,
+                                    sizes.stream_dram_ns, values_[kStreamOverlap]) +
+                         groups * values_[kGroup];
+    const double even = overlapped(shares * sizes.col_tiles * kernel.per_k_warps * computing_ns, sizes.stream_dram_ns,
+                                   values_[kStreamOverlap]) +
                         kernel.sharing_ns;
     return {kernel.fixed_ns + std::min(whole, even)};
   }
-  if (sm_count < kernel.cluster) return {std::numeric_limits<double>::infinity()};
-  const double k_iterations = ceil_of(p.k, kernel.tile_k);
-  const double tiles = ceil_of(p.m, kernel.tile_m) * ceil_of(p.n, kernel.tile_n);
-  const double shares = tiles / (sm_count / kernel.cluster);  // tiles a cluster
-  const double copied =
-      std::max(tiles * k_iterations * kernel.l2_ns[static_cast<std::size_t>(call.format)], dram_ns(call));
-  const double whole =
-      overlapped(ceiling(shares) * ceiling(k_iterations / kernel.cluster_k) * computing_ns, copied, values_[kOverlap]);
-  const double fixed = kernel.fixed_ns + kernel.store_ns * output_bytes(call.output);
+  if (sizes.sm_count < kernel.cluster) return {std::numeric_limits<double>::infinity()};
+  const double k_iterations = count(sizes.k * kernel.per_tile_k);
+  const double tiles = count(sizes.m * kernel.per_tile_m) * count(sizes.n * kernel.per_tile_n);
+  const double shares = tiles / (sizes.sm_count / kernel.cluster);  // tiles a cluster
+  const double copied = std::max(tiles * k_iterations * kernel.l2_ns[sizes.format], sizes.dram_ns);
+  const double whole = overlapped(ceiling(shares) * count(k_iterations * kernel.per_cluster_k) * computing_ns, copied,
+                                  values_[kOverlap]);
+  const double fixed = kernel.fixed_ns + kernel.store_ns * sizes.output_bytes;
   const double even = overlapped(shares * k_iterations * computing_ns, copied, values_[kOverlap]) + kernel.sharing_ns;
   return {with_power(fixed + (kernel.cluster_k == 1 ? std::min(whole, even) : whole)), fixed + even};
 }
 
 std::optional<RankedTactic> TimeModel::cheapest(const ModelProblem& call, const Device& device) const {
-  constexpr std::size_t kMostKernels = 64;
+  constexpr std::size_t kMostKernels = 40;
   const auto all = kernel_tactics();
   const auto all_tactics = tactics();
   PINCH_ASSERT(all.size() <= kMostKernels, "raise the limit");
   constexpr double kLess = 1 - 1e-9;  // so that rounding cannot lift a bound over the estimate
+  const auto tiles_of = [](int extent) { return static_cast<double>(ceil_div(extent, kTileRows)); };
+  static_assert(kTileRows == kTileCols);
+  const Sizes sizes{.m = static_cast<double>(call.sizes.m),
+                    .n = static_cast<double>(call.sizes.n),
+                    .k = static_cast<double>(call.sizes.k),
+                    .row_tiles = tiles_of(call.sizes.n),
+                    .col_tiles = tiles_of(call.sizes.k),
+                    .dram_ns = dram_ns(call),
+                    .stream_dram_ns = weights_bytes(call) / values_[kStreamDram],
+                    .output_bytes = output_bytes(call.output),
+                    .format = static_cast<std::size_t>(call.format),
+                    .sm_count = device.wgmma.sm_count,
+                    .per_sm = 1.0 / device.wgmma.sm_count};
   std::array<double, kMostKernels> bounds{}, evens{};
   std::size_t promising = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Bound of_kernel = bound(kernels_[i], call, device.wgmma.sm_count);
+    const Bound of_kernel = bound(kernels_[i], sizes);
     bounds[i] = kLess * of_kernel.least_ns;
     evens[i] = kLess * of_kernel.even_ns;
     if (bounds[i] < bounds[promising]) promising = i;
   }
   const StreamProblem stream_problem{call.sizes.m, call.sizes.n, call.sizes.k};
-  const double read_ns = dram_ns(call);
   std::size_t best = all_tactics.size();
   double best_ns = std::numeric_limits<double>::infinity();
   const auto consider = [&](std::size_t index, double ns) {
@@ -446,7 +458,7 @@ std::optional<RankedTactic> TimeModel::cheapest(const ModelProblem& call, const 
       const Schedule schedule = make_schedule(tactic, call.sizes, device.wgmma);
       if (!illegal_schedule(tactic, schedule).empty()) continue;
       timed_split = tactic.split_k;
-      consider(index, wgmma_ns(kernels_[kernel], tactic, schedule, call, device, read_ns));
+      consider(index, wgmma_ns(kernels_[kernel], tactic, schedule, call, device, sizes.dram_ns));
     }
   };
   const auto look_at_stream = [&](std::size_t kernel) {

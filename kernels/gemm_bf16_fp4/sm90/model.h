@@ -71,20 +71,30 @@ class TimeModel {
     bool wgmma = false;
     int tile_n = 0, tile_m = 0, tile_k = 0;  // a streaming kernel: of a row group; rows it takes; 64
     int cluster = 1, cluster_k = 1;
-    double k_warps = 1, teams = 1;  // streaming: of a team; teams of a multiprocessor
-    double computing_ns[2] = {};    // an iteration of a CTA; a k tile of one team's warps on a full multiprocessor
-    double l2_ns[2] = {};           // a cluster's stage from L2
-    double fixed_ns = 0;            // launch and one tile
-    double store_ns = 0;            // of one byte an element
-    double sharing_ns = 0;          // the least that parts of k, or cuts, cost
-    double copy_ns = 0;             // a CTA writing or adding a partial tile
-    double exchange_ns = 0;         // sharing a tile inside a cluster
+    // Inverses, because divisions are most of what a bound costs. Streaming: 64-row tiles that a multiprocessor's teams
+    // take at once; warps of a team.
+    double per_tile_n = 1, per_tile_m = 1, per_tile_k = 1, per_cluster_k = 1, per_round = 1, per_k_warps = 1;
+    double computing_ns[2] = {};  // an iteration of a CTA; a k tile of one team's warps on a full multiprocessor
+    double l2_ns[2] = {};         // a cluster's stage from L2
+    double fixed_ns = 0;          // launch and one tile
+    double store_ns = 0;          // of one byte an element
+    double sharing_ns = 0;        // the least that parts of k, or cuts, cost
+    double copy_ns = 0;           // a CTA writing or adding a partial tile
+    double exchange_ns = 0;       // sharing a tile inside a cluster
   };
   struct Bound {
     double least_ns = 0;  // of every tactic of the kernel
     double even_ns = 0;   // before power: with the work spread evenly and shared by two CTAs a tile
   };
-  [[nodiscard]] Bound bound(const Kernel& kernel, const ModelProblem& call, int sm_count) const;
+  /// What the bounds of all kernels share.
+  struct Sizes {
+    double m = 0, n = 0, k = 0, row_tiles = 0, col_tiles = 0;
+    double dram_ns = 0, stream_dram_ns = 0, output_bytes = 0;
+    std::size_t format = 0;
+    int sm_count = 0;
+    double per_sm = 0;
+  };
+  [[nodiscard]] Bound bound(const Kernel& kernel, const Sizes& sizes) const;
   [[nodiscard]] double wgmma_ns(const Kernel& kernel, const WgmmaTactic& tactic, const Schedule& schedule,
                                 const ModelProblem& call, const Device& device, double dram_ns) const;
   [[nodiscard]] double dram_ns(const ModelProblem& call) const;
