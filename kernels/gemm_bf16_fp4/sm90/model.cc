@@ -268,6 +268,11 @@ double TimeModel::with_power(double ns) const {
   return ns * (1 + values_[kPower] * ns / (ns + kPowerNs));
 }
 
+double TimeModel::before_power(double ns) const {
+  const double slope = 1 + values_[kPower], less = ns - kPowerNs;
+  return (less + std::sqrt(less * less + 4 * slope * ns * kPowerNs)) / (2 * slope);
+}
+
 namespace {
 
 // std::ceil of numbers that are not negative, without the call that a build for every x86-64 makes of it.
@@ -318,8 +323,8 @@ BusiestWorker busiest_of(const WgmmaTile& tile, const Schedule& s, int capacity)
 double TimeModel::nanoseconds(std::size_t index, const ModelProblem& call, const Device& device) const {
   const std::size_t kernel = kernel_of_tactic()[index];
   if (const auto* wgmma = std::get_if<WgmmaTactic>(&tactics()[index]))
-    return wgmma_ns(kernels_[kernel], *wgmma, make_schedule(*wgmma, call.sizes, device.wgmma), call, device,
-                    dram_ns(call));
+    return with_power(wgmma_ns(kernels_[kernel], *wgmma, make_schedule(*wgmma, call.sizes, device.wgmma), call, device,
+                               dram_ns(call)));
   return stream_ns(kernel, std::get<StreamTactic>(tactics()[index]), call, device);
 }
 
@@ -338,7 +343,7 @@ double TimeModel::wgmma_ns(const Kernel& kernel, const WgmmaTactic& tactic, cons
               (w.segments - 1) * values_[kTile] + w.stores * kernel.store_ns * output_bytes(call.output) +
               w.segments * kernel.exchange_ns;
   if (w.parts > 1) ns += kernel.sharing_ns + (w.parts - 1) * (values_[kPart] + kernel.copy_ns);
-  return with_power(ns);
+  return ns;
 }
 
 double TimeModel::stream_ns(std::size_t kernel, const StreamTactic& t, const ModelProblem& call,
@@ -406,7 +411,7 @@ TimeModel::Bound TimeModel::bound(const Kernel& kernel, const Sizes& sizes) cons
                                   values_[kOverlap]);
   const double fixed = kernel.fixed_ns + kernel.store_ns * sizes.output_bytes;
   const double even = overlapped(shares * k_iterations * computing_ns, copied, values_[kOverlap]) + kernel.sharing_ns;
-  return {with_power(fixed + (kernel.cluster_k == 1 ? std::min(whole, even) : whole)), fixed + even};
+  return {fixed + (kernel.cluster_k == 1 ? std::min(whole, even) : whole), fixed + even};
 }
 
 std::optional<RankedTactic> TimeModel::cheapest(const ModelProblem& call, const Device& device) const {
@@ -439,10 +444,13 @@ std::optional<RankedTactic> TimeModel::cheapest(const ModelProblem& call, const 
   const StreamProblem stream_problem{call.sizes.m, call.sizes.n, call.sizes.k};
   std::size_t best = all_tactics.size();
   double best_ns = std::numeric_limits<double>::infinity();
+  // The same before power, a little more: with it the wgmma kernel's times are compared without a division each.
+  double best_before_power = best_ns;
   const auto consider = [&](std::size_t index, double ns) {
     if (ns > best_ns || (ns == best_ns && index > best)) return;
     best = index;
     best_ns = ns;
+    best_before_power = before_power(ns) * (1 + 1e-9);
   };
   const auto look_at_wgmma = [&](std::size_t kernel) {
     int timed_split = -1;
@@ -453,12 +461,13 @@ std::optional<RankedTactic> TimeModel::cheapest(const ModelProblem& call, const 
       if (index == all[kernel].first && too_many_tiles(tactic.tile, call.sizes)) return;
       if (const int parts = tactic.split_k; parts != 1) {
         const double more_ns = std::max(0, parts - 1) * (values_[kPart] + kernels_[kernel].copy_ns);
-        if (evens[kernel] + kLess * more_ns > best_ns) continue;
+        if (evens[kernel] + kLess * more_ns > best_before_power) continue;
       }
       const Schedule schedule = make_schedule(tactic, call.sizes, device.wgmma);
       if (!illegal_schedule(tactic, schedule).empty()) continue;
       timed_split = tactic.split_k;
-      consider(index, wgmma_ns(kernels_[kernel], tactic, schedule, call, device, sizes.dram_ns));
+      const double ns = wgmma_ns(kernels_[kernel], tactic, schedule, call, device, sizes.dram_ns);
+      if (ns <= best_before_power) consider(index, with_power(ns));
     }
   };
   const auto look_at_stream = [&](std::size_t kernel) {
@@ -469,8 +478,12 @@ std::optional<RankedTactic> TimeModel::cheapest(const ModelProblem& call, const 
     }
   };
   const auto look_at = [&](std::size_t kernel) {
-    if (std::isinf(bounds[kernel]) || bounds[kernel] > best_ns) return;
-    kernels_[kernel].wgmma ? look_at_wgmma(kernel) : look_at_stream(kernel);
+    if (std::isinf(bounds[kernel])) return;
+    if (kernels_[kernel].wgmma) {
+      if (bounds[kernel] <= best_before_power) look_at_wgmma(kernel);
+    } else if (bounds[kernel] <= best_ns) {
+      look_at_stream(kernel);
+    }
   };
   look_at(promising);  // first, so that few others remain under its time
   for (std::size_t kernel = 0; kernel < all.size(); ++kernel) {

@@ -83,7 +83,7 @@ class TimeModel {
     double exchange_ns = 0;       // sharing a tile inside a cluster
   };
   struct Bound {
-    double least_ns = 0;  // of every tactic of the kernel
+    double least_ns = 0;  // of every tactic of the kernel; the wgmma kernel's before power
     double even_ns = 0;   // before power: with the work spread evenly and shared by two CTAs a tile
   };
   /// What the bounds of all kernels share.
@@ -95,12 +95,14 @@ class TimeModel {
     double per_sm = 0;
   };
   [[nodiscard]] Bound bound(const Kernel& kernel, const Sizes& sizes) const;
+  /// Before power.
   [[nodiscard]] double wgmma_ns(const Kernel& kernel, const WgmmaTactic& tactic, const Schedule& schedule,
                                 const ModelProblem& call, const Device& device, double dram_ns) const;
   [[nodiscard]] double dram_ns(const ModelProblem& call) const;
   [[nodiscard]] double stream_ns(std::size_t kernel, const StreamTactic& tactic, const ModelProblem& call,
                                  const Device& device) const;
   [[nodiscard]] double with_power(double ns) const;
+  [[nodiscard]] double before_power(double ns) const;  ///< its inverse
   std::vector<double> values_;
   std::vector<Kernel> kernels_;
 };
