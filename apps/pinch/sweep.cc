@@ -114,7 +114,11 @@ int show_plan(const Options& options, const sweep::Subject& subject) {
     }
     report.problems.push_back(std::move(result));
   }
-  const auto written = options.json.write(sweep::to_json(report));
+  auto document = sweep::to_json(report);
+  for (auto& point : document["points"]) {
+    if (point["verdict"] == "ok") point["verdict"] = nullptr;  // nothing was run
+  }
+  const auto written = options.json.write(document);
   return written ? kOk : cli::report(written.error());
 }
 

@@ -227,6 +227,8 @@ reason = "the producer overtakes the consumer"
         spec = self.subject(SLEEPER)
         run = self.succeeds(*self.arguments(spec, "--list"))
         self.assertEqual(run.stdout.count("tile="), 40)
+        points = self.sweep(spec, "--list")["points"]
+        self.assertEqual((len(points), {point["verdict"] for point in points}), (40, {None}))
         self.assertIn("would run 205 processes", self.succeeds(*self.arguments(spec, "--dry-run")).stdout)
         self.assertFalse((self.folder / "log").exists())
         self.assertFalse(self.database.exists())
@@ -458,6 +460,7 @@ class Strategies(SweepTest):
         path = self.folder / "recorded.json"
         path.write_text(json.dumps(self.RECORDED))
         document = self.json_of("sweep", "--replay", path)
+        self.assertEqual(document["failed"], 1)
         self.assertEqual(document["best"], {"knobs": {"block_x": 32, "block_y": 1}, "metric": 2.5})
         verdicts = {(p["knobs"]["block_x"], p["knobs"]["block_y"]): p["verdict"] for p in document["points"]}
         self.assertEqual(verdicts, {(16, 1): "ok", (16, 2): "launch_failed", (32, 1): "ok", (32, 2): "illegal"})

@@ -46,11 +46,19 @@ void fold(Measured& point, const StoredTrial& stored, check::Change change) {
   if (changed) point.detail = remark;
   if (point.outputs.empty()) point.outputs = trial.outputs;
   if (trial.samples.empty()) return;
-  auto& list = stored.key.role == Role::kSample ? point.samples
-               : stored.key.role == Role::kTwin ? point.twin
-                                                : point.confirm;
-  list.push_back(median(trial.samples));
-  if (stored.key.role == Role::kSample) point.rounds.push_back(stored.key.round);
+  const double value = median(trial.samples);
+  switch (stored.key.role) {
+    case Role::kSample:
+      point.samples.push_back(value);
+      point.rounds.push_back(stored.key.round);
+      break;
+    case Role::kTwin:
+      point.twin.push_back(value);
+      break;
+    case Role::kConfirm:
+      point.confirm[stored.key.round] = value;
+      break;
+  }
 }
 
 double cost_ratio(const Measured& a, const Measured& b, bool lower_is_better) {
@@ -96,11 +104,16 @@ Pick pick(const std::vector<Measured>& points, std::size_t standard, const PickP
   result.best = origin != nullptr && ties(*origin) ? origin : nullptr;
   for (const Measured& point : points) {
     if (result.best != nullptr || !ties(point)) continue;
-    const bool refuted =
-        origin != nullptr && !point.confirm.empty() && cost(median(point.confirm)) >= cost(*origin->metric());
-    if (refuted) continue;
+    const auto index = static_cast<int>(&point - points.data());
+    const auto again = point.confirm.find(index);
+    if (origin != nullptr && again != point.confirm.end()) {
+      const auto beside = origin->confirm.find(index);
+      const double standard_cost = cost(beside != origin->confirm.end() ? beside->second : *origin->metric());
+      const double lead = cost_ratio(point, *origin, policy.lower_is_better);
+      if (cost(again->second) / standard_cost > (1 + lead) / 2) continue;
+    }
     result.best = &point;
-    result.surprising = point.confirm.empty();
+    result.surprising = again == point.confirm.end();
   }
   if (result.best == nullptr) result.best = origin;  // every faster one was refuted
   return result;

@@ -21,10 +21,10 @@ struct Measured {
   measure::Verdict verdict = measure::Verdict::kOk;
   std::string detail;
   std::string err;
-  std::vector<double> samples;  ///< of the metric: a median a process, in the order of the rounds
-  std::vector<int> rounds;      ///< of the samples
-  std::vector<double> twin;     ///< of the default's second entry
-  std::vector<double> confirm;
+  std::vector<double> samples;    ///< of the metric: a median a process, in the order of the rounds
+  std::vector<int> rounds;        ///< of the samples
+  std::vector<double> twin;       ///< of the default's second entry
+  std::map<int, double> confirm;  ///< of the processes that confirmed a winner, by the winner's index among the points
   std::map<std::string, std::string> outputs;  ///< hashes
   std::string binary;
   std::string device;

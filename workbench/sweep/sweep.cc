@@ -82,7 +82,11 @@ class Run {
     return run_jobs(jobs);
   }
 
-  Result<void> confirm(std::size_t point) { return run_jobs({{point, key(point, Role::kConfirm, 0)}}); }
+  /// One more process of the point, right after one of the default.
+  Result<void> confirm(std::size_t point) {
+    const int number = static_cast<int>(point);
+    return run_jobs({{0, key(0, Role::kConfirm, number)}, {point, key(point, Role::kConfirm, number)}});
+  }
 
  private:
   struct Job {
@@ -368,7 +372,7 @@ Result<ProblemResult> sweep_problem(const Space& space, const Subject& subject, 
        picked = pick(run.points(), 0, options.policy)) {
     const auto at = static_cast<std::size_t>(picked.best - run.points().data());
     PINCH_TRY(run.confirm(at));
-    if (run.points()[at].confirm.empty() && run.points()[at].verdict == Verdict::kOk) break;
+    if (!run.points()[at].confirm.contains(static_cast<int>(at)) && run.points()[at].verdict == Verdict::kOk) break;
   }
   conclude(subject, options, run, result);
   result.interrupted = run.stopped();

@@ -90,7 +90,9 @@ std::string_view t4_invalidity(Verdict verdict) {
 std::size_t Report::failed() const {
   std::size_t count = 0;
   for (const ProblemResult& problem : problems) {
-    for (const Measured& point : problem.points) count += point.verdict != Verdict::kOk ? 1 : 0;
+    for (const Measured& point : problem.points) {
+      count += point.verdict != Verdict::kOk && point.verdict != Verdict::kIllegal ? 1 : 0;
+    }
   }
   return count;
 }
