@@ -176,6 +176,8 @@ TEST(Sweep, FindsTheKnobWithoutEffectAndNoOther) {
   const auto result = swept(subject, machine);
   ASSERT_EQ(result.findings.size(), 1U);
   EXPECT_EQ(result.findings[0].knob, "stages");
+  Machine loud([](const Choice& c) { return 1.0 + 0.2 * c[0]; }, 0.2, 1);
+  EXPECT_TRUE(swept(subject, loud).findings.empty()) << "noise hides every effect";
   Machine both([](const Choice& c) { return 1.0 + 0.2 * c[0] + 0.1 * c[1]; }, 0.003, 1);
   EXPECT_TRUE(swept(subject, both).findings.empty());
 }

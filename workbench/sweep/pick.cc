@@ -11,6 +11,8 @@ namespace {
 
 using measure::Verdict;
 
+constexpr double kWidestBand = 0.05;  // on a louder machine equal times say nothing
+
 double median(const std::vector<double>& values) {
   return measure::summarize(values).median;
 }
@@ -147,7 +149,7 @@ std::vector<Finding> no_effect(const Subject& subject, const std::vector<Measure
         widest = std::max(widest, std::max(ratio, 1 / ratio) - 1);
       }
     }
-    by_result = by_result && widest <= band;
+    by_result = by_result && widest <= band && band <= kWidestBand;
     if (!any || seen < subject.knobs[knob].values.size() || (!by_binary && !by_result)) continue;
     findings.push_back({"no_effect", subject.knobs[knob].name,
                         by_binary

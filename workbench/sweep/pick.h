@@ -71,7 +71,7 @@ struct Finding {
 };
 
 /// Knobs that change nothing: for every setting of the others under which two or more values were measured, either the
-/// builds are the same file, or the outputs are equal and the medians lie within `band`.
+/// builds are the same file, or the outputs are equal and the medians lie within `band`, which is at most 5%.
 std::vector<Finding> no_effect(const Subject& subject, const std::vector<Measured>& points, double band);
 
 }  // namespace pinch::sweep
