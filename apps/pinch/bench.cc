@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kBenchExamples = R"(Examples:
   pinch bench gemm --m 1,8,512 --n 4096 --k 4096
   pinch bench gemm --m 1 --n 4096 --k 4096 --tactic stream.avx2.1x16.along_m.all
   pinch bench gemm --m 32 --n 4096 --k 4096 --all --no-peers --json -
@@ -31,7 +31,7 @@ On a CUDA device the peer is cuBLAS on bf16 weights (PINCH_CUBLAS=/path/to/libcu
 weights' bytes and an empty kernel are timed beside: every sample is one graph replay between two events, after 256 MiB of
 other bytes were read (cold) or a replay that is not timed (warm).)";
 
-struct Options {
+struct BenchOptions {
   GemmOptionGroup gemm;
   MeasureOptionGroup measure;
   std::vector<std::string> tactics;
@@ -40,7 +40,7 @@ struct Options {
   JsonOption json;
 };
 
-int bench(Options& options) {
+int bench(BenchOptions& options) {
   const auto policy = options.measure.policy(options.gemm.on_cuda());
   if (!policy) return report(policy.error());
   const auto target = options.gemm.target();
@@ -93,8 +93,8 @@ void add_bench(CLI::App& app, int& status) {
     if (command->get_subcommands().empty()) throw CLI::RequiredError("A subject to benchmark (gemm)");
   });
   auto* gemm = command->add_subcommand("gemm", "bf16 activations times FP4 weights");
-  gemm->footer(kExamples);
-  auto options = std::make_shared<Options>();
+  gemm->footer(kBenchExamples);
+  auto options = std::make_shared<BenchOptions>();
   options->gemm.add_to(*gemm);
   gemm->add_option("--tactic", options->tactics, "Time this tactic too (repeatable)")
       ->type_name("NAME")

@@ -11,7 +11,7 @@
 namespace pinch::cli {
 namespace {
 
-struct Options {
+struct BoundOptions {
   std::string machine, counts, sass, kernel;
   int loop = 0;
   std::vector<std::string> moves;
@@ -55,7 +55,7 @@ void print(const probe::Bound& bound) {
 }
 
 // One loop that `pinch sass` reported, whose cycles by pipe it holds.
-int run_loop(const Options& options) {
+int run_loop(const BoundOptions& options) {
   const auto text = read_text(options.sass, "a document of `pinch sass FILE --json`");
   if (!text) return report(text.error());
   const auto bound = probe::bound_of_loop(*text, options.sass, options.kernel, options.loop);
@@ -65,7 +65,7 @@ int run_loop(const Options& options) {
   return written ? static_cast<int>(kOk) : report(written.error());
 }
 
-int run(const Options& options) {
+int run(const BoundOptions& options) {
   if (!options.sass.empty()) return run_loop(options);
   if (options.machine.empty() || options.counts.empty())
     return report({ErrorCode::kInvalidArgument, "give --machine and --counts, or --sass and --kernel", ""});
@@ -97,7 +97,7 @@ int run(const Options& options) {
 
 void add_bound(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("bound", "Turn counts of instructions into cycles by unit, with a machine model");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BoundOptions>();
   auto* machine =
       command->add_option("--machine", options->machine, "sm_80, sm_90a, sm_100a, sm_103a, or a machine model file");
   machine->type_name("ARCH|FILE");

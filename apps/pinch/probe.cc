@@ -15,7 +15,7 @@
 namespace pinch::cli {
 namespace {
 
-struct Options {
+struct ProbeOptions {
   bool list = false, prove = false, quick = false, pairs = true;
   std::string device = "cpu", arch = "sm_90a", only, name, disassembler;
   JsonOption json, out;
@@ -36,7 +36,7 @@ Result<void> check_only(const std::string& only) {
   }
 }
 
-int list(const Options& options) {
+int list(const ProbeOptions& options) {
   auto document =
       nlohmann::ordered_json{{"cpu", nlohmann::ordered_json::array()}, {"cuda", nlohmann::ordered_json::array()}};
   for (const probe::CpuProbe& p : probe::cpu_probes()) {
@@ -54,7 +54,7 @@ int list(const Options& options) {
   return written ? static_cast<int>(kOk) : report(written.error());
 }
 
-probe::CudaOptions cuda_options(const Options& options, ProgressBar& bar) {
+probe::CudaOptions cuda_options(const ProbeOptions& options, ProgressBar& bar) {
   probe::CudaOptions made;
   made.arch = full_arch(options.arch);
   made.only = options.only;
@@ -64,7 +64,7 @@ probe::CudaOptions cuda_options(const Options& options, ProgressBar& bar) {
   return made;
 }
 
-int prove(const Options& options) {
+int prove(const ProbeOptions& options) {
   ProgressBar bar;
   const auto module = probe::build_cuda(cuda_options(options, bar));
   if (!module) return report(module.error());
@@ -123,7 +123,7 @@ Result<void> merge_with(const std::string& path, probe::Model& model) {
   return {};
 }
 
-int measure(const Options& options) {
+int measure(const ProbeOptions& options) {
   ProgressBar bar;
   Result<probe::Model> model = Error{};
   if (options.device == "cpu") {
@@ -151,7 +151,7 @@ int measure(const Options& options) {
   return written ? static_cast<int>(kOk) : report(written.error());
 }
 
-int run(Options& options) {
+int run(ProbeOptions& options) {
   if (const auto valid = check_only(options.only); !valid) return report(valid.error());
   if (options.list) return list(options);
   if (options.prove) return prove(options);
@@ -163,7 +163,7 @@ int run(Options& options) {
 void add_probe(CLI::App& app, int& status) {
   auto* command =
       app.add_subcommand("probe", "Measure what instructions can do, proved in the machine code that was timed");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ProbeOptions>();
   command->add_flag("--list", options->list, "Print every probe; needs no device");
   command->add_flag("--prove", options->prove, "Compile the CUDA probes and count their opcodes in SASS; needs no GPU");
   command->add_option("--device", options->device, "What is measured")

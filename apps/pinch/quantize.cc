@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kQuantizeExamples = R"(Examples:
   pinch quantize model.safetensors --out model-nvfp4.safetensors
   pinch quantize model.safetensors --format mxfp4 --layout compressed-tensors --out q.safetensors --config config.json
   pinch quantize model.safetensors --include '\.(attention|mlp)\.' --exclude 'lm_head|embed' --out q.safetensors
@@ -29,7 +29,7 @@ constexpr const char* kExamples = R"(Examples:
 Every 2-D floating-point tensor whose columns fill whole groups (16 for nvfp4, 32 for mxfp4) is quantised; all others are
 copied byte for byte. The output appears whole or not at all; an earlier file of that name is replaced then.)";
 
-struct Options {
+struct CommandOptions {
   std::string model, output;
   Fp4Format format = Fp4Format::kNvfp4;
   Fp4Layout layout = Fp4Layout::kModelOpt;
@@ -41,7 +41,7 @@ struct Options {
 // The tensors that --include and --exclude leave: a name is searched for each expression, as grep does.
 class NameFilter {
  public:
-  static Result<NameFilter> create(const Options& options) {
+  static Result<NameFilter> create(const CommandOptions& options) {
     NameFilter filter;
     for (const bool include : {true, false}) {
       for (const std::string& text : include ? options.include : options.exclude) {
@@ -128,7 +128,7 @@ void print_table(const std::vector<QuantizedTensor>& tensors) {
   }
 }
 
-int quantize(const Options& options) {
+int quantize(const CommandOptions& options) {
   const auto filter = NameFilter::create(options);
   if (!filter) return report(filter.error());
   const auto model = SafetensorsFile::open(options.model);
@@ -176,8 +176,8 @@ int quantize(const Options& options) {
 
 void add_quantize(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("quantize", "Quantise the weights of a .safetensors model to NVFP4 or MXFP4");
-  command->footer(kExamples);
-  auto options = std::make_shared<Options>();
+  command->footer(kQuantizeExamples);
+  auto options = std::make_shared<CommandOptions>();
   command->add_option("MODEL", options->model, "The .safetensors file to read")->required();
   command->add_option("--out", options->output, "The .safetensors file to write")->required()->type_name("FILE");
   add_enum(*command, "--format", options->format, {Fp4Format::kNvfp4, Fp4Format::kMxfp4},

@@ -16,7 +16,7 @@
 namespace pinch::cli {
 namespace {
 
-struct Options {
+struct SassOptions {
   std::vector<std::string> files;
   std::string kernel, baseline;
   std::vector<std::string> archs, roles, pairs;
@@ -41,8 +41,8 @@ Result<std::regex> kernel_filter(const std::string& pattern) {
   }
 }
 
-// Options that arrive as text: "consumer=8", "MUFU,F2FP", "90a".
-Result<void> prepare(Options& options) {
+// SassOptions that arrive as text: "consumer=8", "MUFU,F2FP", "90a".
+Result<void> prepare(SassOptions& options) {
   for (std::string& arch : options.archs) {
     if (arch.rfind("sm_", 0) != 0) arch = "sm_" + arch;
     PINCH_TRY(sass::Machine::of(arch));
@@ -76,7 +76,7 @@ Result<void> prepare(Options& options) {
   return {};
 }
 
-Result<Analysed> analyse_file(const std::string& path, const Options& options) {
+Result<Analysed> analyse_file(const std::string& path, const SassOptions& options) {
   PINCH_ASSIGN(program, sass::read_program(path, options.input));
   if (!options.kernel.empty()) {
     PINCH_ASSIGN(wanted, kernel_filter(options.kernel));
@@ -88,12 +88,12 @@ Result<Analysed> analyse_file(const std::string& path, const Options& options) {
   return Analysed{std::move(program), std::move(reports)};
 }
 
-int finish(const Options& options, const nlohmann::ordered_json& document, int status) {
+int finish(const SassOptions& options, const nlohmann::ordered_json& document, int status) {
   const auto written = options.json.write(document);
   return written ? status : report(written.error());
 }
 
-int show(Options& options) {
+int show(SassOptions& options) {
   if (options.list_lints) {
     for (const auto& kind : sass::lint_kinds()) fmt::print("{:<26} {}\n", kind.id, kind.about);
     return kOk;
@@ -127,7 +127,7 @@ int show(Options& options) {
   return finish(options, document, kOk);
 }
 
-int compare(Options& options) {
+int compare(SassOptions& options) {
   if (const auto ready = prepare(options); !ready) return report(ready.error());
   const auto a = analyse_file(options.files[0], options);
   if (!a) return report(a.error());
@@ -145,7 +145,7 @@ int compare(Options& options) {
   return finish(options, sass::to_json(result, options.analysis), kOk);
 }
 
-int hold(Options& options) {
+int hold(SassOptions& options) {
   if (const auto ready = prepare(options); !ready) return report(ready.error());
   std::ifstream file(options.baseline);
   if (!file)
@@ -171,7 +171,7 @@ int hold(Options& options) {
                 result->failures.empty() ? kOk : kFailed);
 }
 
-void add_common(CLI::App& command, Options& options) {
+void add_common(CLI::App& command, SassOptions& options) {
   command
       .add_option("--arch", options.archs,
                   "Architectures to compile .cu and .ptx for, or of text that names none: 80, 90a, 100a, 103a")
@@ -196,7 +196,7 @@ void add_common(CLI::App& command, Options& options) {
 
 void add_sass(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("sass", "Say what bounds each loop of a GPU binary, with no GPU");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SassOptions>();
   command
       ->add_option("file", options->files,
                    "Cubin, fatbin, object or executable with device code, .ptx, .cu, or SASS text")
@@ -211,13 +211,13 @@ void add_sass(CLI::App& app, int& status) {
   });
 
   auto* diff = command->add_subcommand("diff", "Compare two builds kernel by kernel");
-  auto diff_options = std::make_shared<Options>();
+  auto diff_options = std::make_shared<SassOptions>();
   diff->add_option("files", diff_options->files, "The two builds")->expected(2)->required()->type_name("A B");
   add_common(*diff, *diff_options);
   diff->callback([diff_options, &status] { status = compare(*diff_options); });
 
   auto* gate = command->add_subcommand("gate", "Exit 1 where a kernel is worse than a stored baseline");
-  auto gate_options = std::make_shared<Options>();
+  auto gate_options = std::make_shared<SassOptions>();
   gate->add_option("files", gate_options->files, "The builds to judge, one or more, of any arch")
       ->required()
       ->type_name("FILE");

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
+struct TacticsOptions {
   std::string family, model;
   GemmProblem problem;
   Resources resources;
@@ -26,7 +26,7 @@ struct Options {
   JsonOption json;
 };
 
-Resources resources_of(const Options& options, const TacticFamily& family) {
+Resources resources_of(const TacticsOptions& options, const TacticFamily& family) {
   Resources resources = options.resources;
   if (!options.sms_given) resources.sm_count = family.usual_sm_count();
   return resources;
@@ -73,13 +73,13 @@ void print_row(const TacticFamily& family, std::size_t width, const RankedTactic
 }
 
 // A refusal by a named rule is an answer, so it is written as one; the exit code tells it from a pick.
-int refuse(const Options& options, const Error& error) {
+int refuse(const TacticsOptions& options, const Error& error) {
   if (error.code != ErrorCode::kIllegal || !options.json.given()) return report(error);
   const auto written = options.json.write({{"illegal", error.message()}});
   return written ? kFailed : report(written.error());
 }
 
-int list(const Options& options) {
+int list(const TacticsOptions& options) {
   const auto family = find_tactic_family(options.family);
   if (!family) return report(family.error());
   const std::size_t width = name_width(**family);
@@ -99,7 +99,7 @@ int list(const Options& options) {
   return written ? kOk : report(written.error());
 }
 
-int pick(const Options& options) {
+int pick(const TacticsOptions& options) {
   const auto family = find_tactic_family(options.family);
   if (!family) return report(family.error());
   const auto model = find_model(**family, options.model);
@@ -114,7 +114,7 @@ int pick(const Options& options) {
   return written ? kOk : report(written.error());
 }
 
-int rank(const Options& options) {
+int rank(const TacticsOptions& options) {
   const auto family = find_tactic_family(options.family);
   if (!family) return report(family.error());
   const auto model = find_model(**family, options.model);
@@ -132,12 +132,12 @@ int rank(const Options& options) {
   return written ? kOk : report(written.error());
 }
 
-using Action = int (*)(const Options&);
+using Action = int (*)(const TacticsOptions&);
 
 CLI::App* add_action(CLI::App& parent, const std::string& name, const std::string& help, Action action, int& status,
                      bool needs_problem) {
   auto* command = parent.add_subcommand(name, help);
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TacticsOptions>();
   command->add_option("--family", options->family, "Family of tactics")->required();
   if (needs_problem) {
     options->resources.threads = cpu_machine().cores;

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
+struct CliffOptions {
   std::vector<std::string> first, second;
   JsonOption json;
 };
@@ -37,7 +37,7 @@ std::vector<std::string> recorded(const std::string& level) {
   return {folder + level + "_1.csv", folder + level + "_2.csv"};
 }
 
-Result<BuildComparison> compare(const Options& options) {
+Result<BuildComparison> compare(const CliffOptions& options) {
   PINCH_ASSIGN(first, read_all(options.first.empty() ? recorded("o2") : options.first));
   PINCH_ASSIGN(second, read_all(options.second.empty() ? recorded("o3") : options.second));
   return compare_builds(first, second);
@@ -54,7 +54,7 @@ ordered_json cell_json(const BuildCell& cell) {
           {"ratio", cell.ratio}};
 }
 
-int run(const Options& options) {
+int run(const CliffOptions& options) {
   const auto compared = compare(options);
   if (!compared) return report(compared.error());
   auto moved = ordered_json::array();
@@ -81,7 +81,7 @@ int run(const Options& options) {
 void add_tactics_cliff(CLI::App& tactics, int& status) {
   auto* command = tactics.add_subcommand(
       "cliff", "Cells that another build of the kernels moves alone; ptxas -O2 against -O3 as recorded; exit 1 if any");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CliffOptions>();
   command->add_option("--first", options->first, "Two rounds of one build (CSV); -O2 where left out")->expected(2);
   command->add_option("--second", options->second, "Two rounds of the other; -O3 where left out")->expected(2);
   options->json.add_to(*command);

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
+struct StudyOptions {
   std::string family, truth;
   std::vector<std::string> models;
   double max_geomean = 0, max_worst = 0;  // 0: no gate
@@ -74,7 +74,7 @@ void print_study(const Study& study) {
 }
 
 // Whether the study is within the gates; a pick that was not measured cannot pass one.
-bool within(const Study& study, const Options& options) {
+bool within(const Study& study, const StudyOptions& options) {
   const auto exceeds = [&](const std::optional<double>& value, double limit) {
     return limit > 0 && (!value || *value > limit || !study.unmeasured_picks.empty());
   };
@@ -92,8 +92,8 @@ std::string folder_of(const std::string& family) {
 }
 
 // One truth under every model: prints and gates it, and answers what `--json` says of its models.
-Result<ordered_json> study_truth(const Options& options, const TacticFamily& family, const Truth& truth, bool gated,
-                                 const char* problems_field, bool& passed) {
+Result<ordered_json> study_truth(const StudyOptions& options, const TacticFamily& family, const Truth& truth,
+                                 bool gated, const char* problems_field, bool& passed) {
   std::vector<std::string> models = options.models;
   if (models.empty()) models.assign(family.models().begin(), family.models().end());
   auto studies = ordered_json::array();
@@ -116,7 +116,7 @@ ordered_json provenance_json(const Truth& truth) {
   return provenance;
 }
 
-Result<const TacticFamily*> family_of(const Options& options, const Truth& truth) {
+Result<const TacticFamily*> family_of(const StudyOptions& options, const Truth& truth) {
   if (!options.family.empty() && options.family != truth.family) {
     return Error{
         ErrorCode::kInvalidArgument,
@@ -126,7 +126,7 @@ Result<const TacticFamily*> family_of(const Options& options, const Truth& truth
   return find_tactic_family(truth.family);
 }
 
-Result<ordered_json> study_file(const Options& options, bool& passed) {
+Result<ordered_json> study_file(const StudyOptions& options, bool& passed) {
   PINCH_ASSIGN(truth, read_truth(options.truth));
   PINCH_ASSIGN(family, family_of(options, truth));
   PINCH_ASSIGN(studies, study_truth(options, *family, truth, true, "problems", passed));
@@ -134,7 +134,7 @@ Result<ordered_json> study_file(const Options& options, bool& passed) {
       {"family", truth.family}, {"provenance", provenance_json(truth)}, {"studies", std::move(studies)}};
 }
 
-Result<ordered_json> study_halves(const Options& options, bool& passed) {
+Result<ordered_json> study_halves(const StudyOptions& options, bool& passed) {
   std::vector<Truth> truths;  // both, before anything is said of one
   for (const char* half : kHalves) {
     PINCH_ASSIGN(truth, read_truth(options.truth + "/" + half + ".csv"));
@@ -153,7 +153,7 @@ Result<ordered_json> study_halves(const Options& options, bool& passed) {
   return document;
 }
 
-int run(Options options) {
+int run(StudyOptions options) {
   if (options.truth.empty()) options.truth = folder_of(options.family);
   if (options.truth.empty()) {
     return report(Error{ErrorCode::kInvalidArgument,
@@ -172,7 +172,7 @@ int run(Options options) {
 
 void add_tactics_study(CLI::App& tactics, int& status) {
   auto* command = tactics.add_subcommand("study", "Regret of the cost models' picks against recorded ground truth");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StudyOptions>();
   command->add_option("--truth", options->truth,
                       "Recorded times (CSV; docs/design/tactics.md), or a folder of fit.csv and held_out.csv");
   command->add_option("--family", options->family, "Family that must be recorded; sm90 has ground truth of its own");

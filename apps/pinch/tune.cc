@@ -22,7 +22,7 @@ namespace {
 using measure::Protocol;
 using nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kTuneExamples = R"(Examples:
   pinch tune gemm --m 1,8,32 --n 4096 --k 4096
   pinch tune gemm --weights model.safetensors --tensor layers.0.mlp.up_proj.weight --m 1 --format mxfp4
   pinch tune gemm --m 512 --n 4096 --k 4096 --all --json - | jq '.picks[0]'
@@ -33,7 +33,7 @@ every call takes other weights from a set larger than the caches, and warm, wher
 rank, because a model's layers push each other's weights out; --rank-by warm suits models that stay in the caches.
 A second tune of the same problem on the same machine, program and policy reads the stored result.)";
 
-struct Options {
+struct TuneOptions {
   GemmOptionGroup gemm;
   MeasureOptionGroup measure;
   bool all = false;
@@ -47,7 +47,7 @@ void warn(const Error& error) {
   fmt::print(stderr, "pinch: warning: {}; the result is not stored\n", error.message());
 }
 
-std::optional<store::TuneStore> open_store(const Options& options) {
+std::optional<store::TuneStore> open_store(const TuneOptions& options) {
   const auto path = store::database_path(options.database);
   if (!path) {
     warn(path.error());
@@ -71,7 +71,7 @@ void show(ProgressBar& bar, const GemmProblem& problem, const ladder::Progress& 
                     : fmt::format("m {}: round {}, {} tactics still in", problem.m, progress.done, progress.total));
 }
 
-int tune(Options& options) {
+int tune(TuneOptions& options) {
   const auto policy = options.measure.policy(options.gemm.on_cuda());
   if (!policy) return report(policy.error());
   const auto target = options.gemm.target();
@@ -133,8 +133,8 @@ void add_tune(CLI::App& app, int& status) {
     if (command->get_subcommands().empty()) throw CLI::RequiredError("A subject to tune (gemm)");
   });
   auto* gemm = command->add_subcommand("gemm", "bf16 activations times FP4 weights");
-  gemm->footer(kExamples);
-  auto options = std::make_shared<Options>();
+  gemm->footer(kTuneExamples);
+  auto options = std::make_shared<TuneOptions>();
   options->gemm.add_to(*gemm);
   options->measure.add_to(*gemm);
   gemm->add_flag("--all", options->all, "Measure every legal tactic, whatever the budget");
