@@ -1,5 +1,5 @@
-// A reader that forgets the eight bytes of the header in its bounds check: what the other targets would look like with such a
-// fault. It reads at most eight bytes past the end, where AddressSanitizer always tells what happened.
+// A reader that forgets the eight bytes of the header in its bounds check: what the other targets would look like with
+// such a fault. It reads at most eight bytes past the end, where AddressSanitizer always tells what happened.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
