@@ -350,8 +350,11 @@ class Resume(SweepTest):
 
         before = set(sleepers())
         self.assertTrue(before)
+        started = len(self.log())
         resumed = self.start(*self.arguments(spec))
         wait_until(lambda: not before & set(sleepers()))
+        # Only with a trial of its own does it answer to the signal as a sweep.
+        wait_until(lambda: len(self.log()) > started)
         resumed.send_signal(signal.SIGINT)
         self.assertEqual(self.finish(resumed).code, SIGNALLED)
 
