@@ -54,13 +54,13 @@ std::string sha256(std::string_view text) {
 Result<std::string> sha256_file(const std::string& path) {
   const auto close = [](std::FILE* file) { return std::fclose(file); };
   const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "rb"), close);
-  if (!file) return os_error(path, "cannot be opened", errno);
+  if (!file) return os_error(path, "be opened", errno);
   Hasher hasher;
   std::vector<char> block(1 << 18);
   for (std::size_t got = 0; (got = std::fread(block.data(), 1, block.size(), file.get())) > 0;) {
     hasher.add(block.data(), got);
   }
-  if (std::ferror(file.get()) != 0) return os_error(path, "cannot be read", errno);
+  if (std::ferror(file.get()) != 0) return os_error(path, "be read", errno);
   return hasher.digits();
 }
 

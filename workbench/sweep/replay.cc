@@ -63,7 +63,7 @@ Trial trial_of(const json& entry, const std::string& objective) {
 
 Result<Recording> read_recording(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return os_error(path, "cannot be opened", errno);
+  if (!file) return os_error(path, "be opened", errno);
   std::stringstream text;
   text << file.rdbuf();
   const json document = parse_closed(text.str());
