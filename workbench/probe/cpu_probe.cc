@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -62,15 +61,6 @@ std::string cpu_name() {
 #else
   return "unknown";
 #endif
-}
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
-  return text;
 }
 
 class CpuRun {

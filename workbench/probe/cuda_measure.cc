@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <map>
 #include <optional>
 
@@ -14,15 +13,6 @@ namespace {
 
 constexpr int kRepeats = 7, kIterations = 64, kWarp = 32, kWarpgroup = 128;
 constexpr int kThreadCounts[] = {128, 256, 512, 1024};
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
-  return text;
-}
 
 struct Timed {
   double cycles = 0;  // of one operation of every thread of the block

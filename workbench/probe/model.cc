@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 
 namespace pinch::probe {
 namespace {
@@ -55,6 +56,15 @@ Entry parse_entry(const nlohmann::json& json) {
 }
 
 }  // namespace
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
+  return text;
+}
 
 std::string_view name_of(Origin origin) {
   constexpr std::string_view kNames[] = {"assumed", "cited", "measured"};

@@ -55,6 +55,9 @@ struct Model {
 inline constexpr double kMaxSpread = 0.05;
 void mark_spread(Entry& entry);
 
+/// The date of a model measured now, "2026-11-30", in UTC.
+[[nodiscard]] std::string today();
+
 /// "lanes/clk/SM", "instructions/cycle/core", "cycles", "GB/s", "GHz", "ratio".
 [[nodiscard]] const std::vector<std::string>& units();
 
