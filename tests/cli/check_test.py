@@ -140,7 +140,7 @@ class Flake(CheckTest):
         self.run_pinch("check", "flake", "--runs", 40, "--json", baseline, "--", FAULTS, "flaky", count)
         self.assertEqual(self.flake("--runs", 40, "--baseline", baseline, "--", FAULTS, "flaky", count, code=FAILED)["verdict"], "pre_existing")
         self.run_pinch("check", "flake", "--runs", 40, "--json", baseline, "--", FAULTS, "right")
-        script = "test $(($$ % 2)) = 0 && echo even || echo odd"
+        script = f"echo >>{count}; echo $(($(wc -l <{count}) % 2))"
         document = self.flake("--runs", 40, "--baseline", baseline, "--", "sh", "-c", script, code=FAILED)
         self.assertEqual(document["verdict"], "new")
 
@@ -159,9 +159,11 @@ class Bisect(CheckTest):
         self.assertEqual(document["repeats"], 1)
 
     def test_repeats_a_flaky_predicate(self):
-        script = "test $unroll = 4 && test $(od -An -N1 -tu1 /dev/urandom) -lt 128 && exit 1; exit 0"
+        # Fails in every second of its runs, counted in a file: the same at every call of this test.
+        script = "test $unroll = 4 || exit 0; echo >>%s; test $(($(wc -l <%s) %% 2)) = 0" % (2 * (self.folder / "count",))
         document = self.json_of("check", "bisect", "--pass", "tile=16,unroll=1", "--fail", "tile=64,unroll=4", "--", "sh", "-c", script)
         self.assertEqual([each["knob"] for each in document["needed"]], ["unroll"])
+        self.assertEqual(document["failure_rate"], 0.5)
         self.assertGreater(document["repeats"], 1)
         self.assertLessEqual(document["error_rate"], 0.05)
 

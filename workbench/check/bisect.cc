@@ -10,7 +10,9 @@
 namespace pinch::check {
 namespace {
 
-constexpr int kProbes = 20;
+constexpr int kProbes = 20;   // of the failing setting, at least
+constexpr int kFailures = 8;  // wanted of a flaky one, for its rate to be known
+constexpr int kMostProbes = 200;
 
 class Search {
  public:
@@ -70,23 +72,28 @@ Result<Bisection> bisect(std::size_t differences, double error_rate,
   Bisection result;
   std::vector<std::size_t> all(differences);
   for (std::size_t i = 0; i < differences; ++i) all[i] = i;
-  int failures = 0;
-  for (int probe = 0; probe < kProbes; ++probe) {
-    ++result.runs;
+  int probes = 0, failures = 0;
+  const auto rate_is_known = [&] { return failures == probes || failures == 0 || failures >= kFailures; };
+  while (probes < kProbes || (!rate_is_known() && probes < kMostProbes)) {
     PINCH_ASSIGN(failed, fails(all));
+    ++probes;
     failures += failed ? 1 : 0;
   }
+  result.runs = probes;
   if (failures == 0) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("the failing setting did not fail in {} runs; a fault of 1 in {:.0f} or rarer can hide so",
-                             kProbes, 1 / rate_upper(0, kProbes, 0.95)),
+                             probes, 1 / rate_upper(0, probes, 0.95)),
                  ""};
   }
-  result.failure_rate = static_cast<double>(failures) / kProbes;
-  // Delta debugging asks at most n^2 + 3n times; each answer may err by its share.
+  result.failure_rate = static_cast<double>(failures) / probes;
+  const bool flaky = failures < probes;
+  // Half of the error goes to the rate, taken at its lower confidence bound, half to the answers: delta debugging asks
+  // at most n^2 + 3n times.
   const double n = static_cast<double>(std::max<std::size_t>(differences, 1));
-  const double share = error_rate / (n * n + 3 * n + 1);
-  if (failures < kProbes) result.repeats = runs_needed(result.failure_rate, 1 - share);
+  const double share = error_rate / 2 / (n * n + 3 * n + 1);
+  const double rate = flaky ? 1 - rate_upper(probes - failures, probes, 1 - error_rate / 2) : 1;
+  if (flaky) result.repeats = runs_needed(rate, 1 - share);
   Search search(fails, result);
   PINCH_ASSIGN(passing_fails, search.test({}));
   if (passing_fails) {
@@ -94,7 +101,7 @@ Result<Bisection> bisect(std::size_t differences, double error_rate,
   }
   PINCH_ASSIGN(needed, search.minimise(all));
   result.needed = std::move(needed);
-  result.error_rate = failures < kProbes ? result.tests * missed_probability(result.failure_rate, result.repeats) : 0;
+  if (flaky) result.error_rate = error_rate / 2 + result.tests * missed_probability(rate, result.repeats);
   return result;
 }
 
