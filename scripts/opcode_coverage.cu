@@ -168,6 +168,15 @@ __global__ void matrix(const unsigned* a, float* f, int* i, double* d, __half* h
       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%4,%5}, {%0,%1,%2,%3};"
       : "+f"(f[0]), "+f"(f[1]), "+f"(f[2]), "+f"(f[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]));
+  asm volatile("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+               : "+f"(f[0]), "+f"(f[1]), "+f"(f[2]), "+f"(f[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]));
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%3}, {%2}, {%0,%1};"
+               : "+r"(i[0]), "+r"(i[1])
+               : "r"(a[0]), "r"(a[1]));
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%3,%4,%5}, {%2,%3}, {%0,%1};"
+               : "+r"(i[2]), "+r"(i[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]));
   asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%4,%5}, {%0,%1,%2,%3};"
                : "+r"(i[0]), "+r"(i[1]), "+r"(i[2]), "+r"(i[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]));
@@ -271,6 +280,171 @@ __global__ void __cluster_dims__(2, 1, 1) asynchronous(const __grid_constant__ T
 #endif
   asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(bar));
 #endif
+}
+#endif
+
+// Warp-uniform arithmetic of every width, which ptxas puts on the uniform datapath, and loops that are left early.
+__global__ void uniform_and_breaks(const int* in, int* out, unsigned n, long long stride, unsigned long long mask,
+                                   float x, float* f) {
+  const unsigned t = threadIdx.x;
+  const long long row = blockIdx.x * stride + static_cast<long long>(blockIdx.y) * n;
+  unsigned found = 0;
+  for (unsigned i = 0; i < n; ++i) {
+    if (in[i + row] == static_cast<int>(t)) break;
+    for (unsigned j = t; j < i; ++j) {
+      if (in[j] == 9) break;
+      found += in[j] ^ in[j + 1];
+    }
+    if (found > 1000) continue;
+    out[i] = found;
+  }
+  const bool a = n > 3, b = stride > 7, c = (mask & 1) != 0;
+  if ((a && !b) || (c && blockIdx.z > 1)) out[row + t] = __clz(n) + __popc(n) + __brev(n) + __ffs(n + blockIdx.x);
+  if ((a ^ b) && (b || c)) out[1] = static_cast<int>(mask >> (n & 63)) + min(n, blockIdx.x) + max(n, blockIdx.y);
+  out[2] = n * blockIdx.x + gridDim.x * gridDim.y + (n << 3) + (a ? n : blockIdx.x) + abs(static_cast<int>(n));
+  out[3] = static_cast<int>(__umulhi(n, blockIdx.x)) + (n / 10) + static_cast<int>(stride * blockIdx.z);
+  f[0] = x * static_cast<float>(n) + static_cast<float>(blockIdx.x) + fminf(x, static_cast<float>(n)) + fabsf(x);
+  f[1] = static_cast<float>(__ldg(in + t)) * x - static_cast<float>(stride);
+  f[2] = __int2float_rz(static_cast<int>(n)) + static_cast<float>(static_cast<int>(x));
+  f[3] = static_cast<float>(static_cast<double>(x) * stride);
+  if (x > static_cast<float>(n) && x < static_cast<float>(blockIdx.x)) f[4] = x;
+  out[4 + t] = abs(in[t]) + abs(in[t] - static_cast<int>(n)) + max(min(in[t + 1] + static_cast<int>(n), in[t]), 0) +
+               min(in[t], static_cast<int>(n)) + max(in[t], 1234567) + __vimax3_s32(in[t], in[t + 2], in[t + 3]);
+  f[t + 8] = fminf(fmaxf(f[t], -x), 3.5f) + fmaxf(f[t + 1], x);
+  reinterpret_cast<long long*>(out)[t] = static_cast<long long>(in[t]) * static_cast<int>(n) + stride +
+                                         static_cast<long long>(in[t]) * in[t + 1] + 12345ll * in[t];
+  asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(n & 7), "r"(n & 992));
+  asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(in[0] & 7), "r"(in[1] & 992));
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(f + t), "f"(x));
+  asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(f + t + 32), "r"(n));
+  asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(t * 4), "r"(n));
+  asm volatile("discard.global.L2 [%0], 128;" ::"l"(f));
+  asm volatile("applypriority.global.L2::evict_normal [%0], 128;" ::"l"(f));
+  unsigned long long policy;
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 0.5;" : "=l"(policy));
+  int kept;
+  asm volatile("ld.global.L2::cache_hint.s32 %0, [%1], %2;" : "=r"(kept) : "l"(in + t), "l"(policy));
+  out[t + 99] = kept;
+}
+
+// Every width of every kind of memory.
+template <class T>
+__global__ void widths(volatile T* global, int n) {
+  __shared__ volatile T shared[64];
+  T local[64];
+  for (int i = 0; i < 64; ++i) local[i] = global[i];
+  shared[threadIdx.x] = global[threadIdx.x];
+  local[n & 63] = shared[n & 63];
+  __syncthreads();
+  global[threadIdx.x + 64] = shared[63 - threadIdx.x];
+  global[threadIdx.x + 128] = local[(n + threadIdx.x) & 63] + local[n & 31];
+}
+template __global__ void widths<signed char>(volatile signed char*, int);
+template __global__ void widths<unsigned char>(volatile unsigned char*, int);
+template __global__ void widths<short>(volatile short*, int);
+template __global__ void widths<unsigned short>(volatile unsigned short*, int);
+template __global__ void widths<int>(volatile int*, int);
+template __global__ void widths<long long>(volatile long long*, int);
+__global__ void signed_values(const signed char* a, const short* b, const unsigned char* c, const unsigned short* d,
+                              int* out) {
+  __shared__ signed char sa[64];
+  __shared__ short sb[64];
+  sa[threadIdx.x] = a[threadIdx.x];
+  sb[threadIdx.x] = b[threadIdx.x];
+  __syncthreads();
+  signed char la[64];
+  short lb[64];
+  for (int i = 0; i < 64; ++i) la[i] = sa[i], lb[i] = sb[i];
+  out[threadIdx.x] = a[out[1]] * 3 + b[out[2]] * 5 + c[out[3]] * 7 + d[out[4]] + sa[out[5] & 63] * 9 +
+                     sb[out[6] & 63] * 11 + la[out[7] & 63] * 13 + lb[out[8] & 63];
+}
+
+#if __CUDA_ARCH__ >= 900
+// Instructions of clusters, bulk copies and products, one by one, with no regard for what they would do.
+__global__ void asynchronous_more(const __grid_constant__ TensorMap tensor_map, int* i, float* f, unsigned n) {
+  __shared__ alignas(1024) char buffer[4096];
+  __shared__ unsigned long long barrier;
+  const TensorMap* map = &tensor_map;
+  const unsigned bar = static_cast<unsigned>(__cvta_generic_to_shared(&barrier)),
+                 buf = static_cast<unsigned>(__cvta_generic_to_shared(buffer));
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(f), "r"(n * 16) : "memory");
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(map), "r"(n), "r"(n) : "memory");
+  asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%0, {%1, %1}], [%2];" ::"l"(map),
+               "r"(n), "r"(buf)
+               : "memory");
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(buf), "r"(n),
+               "r"(bar)
+               : "memory");
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%0], {%1,%1,%1,%1}, [%2];" ::"r"(buf), "r"(n),
+      "r"(bar)
+      : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], 256, [%2];" ::"r"(buf),
+      "r"(buf + 1024), "r"(bar)
+      : "memory");
+  unsigned v = n;
+  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(buf + n));
+  asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(buf + n + 4), "r"(v));
+  asm volatile("atom.shared::cluster.add.u32 %0, [%1], %0;" : "+r"(v) : "r"(buf + 8));
+  asm volatile("fence.acq_rel.cluster; fence.proxy.tensormap::generic.release.gpu; fence.proxy.alias;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  unsigned long long state;
+  asm volatile("mbarrier.arrive.shared::cta.b64 %0, [%1];" : "=l"(state) : "r"(bar));
+  asm volatile("{ .reg .pred p; mbarrier.test_wait.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(v)
+               : "r"(bar), "l"(state));
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(bar));
+  asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" ::"r"(buf), "r"(v));
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1,%1};" ::"r"(buf), "r"(v));
+#if __CUDA_ARCH__ >= 1000
+#define PRODUCT(kind, rest)                                                                                \
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; tcgen05.mma.cta_group::1.kind::" kind " [%0], " rest \
+               " p; }" ::"r"(v),                                                                           \
+               "l"(0x4000000000010000ull + n), "l"(0x4000000000020000ull + n), "r"(n))
+  PRODUCT("tf32", "%1, %2, %3,");
+  PRODUCT("f16", "[%0], %2, %3,");
+  PRODUCT("f8f6f4", "[%0], %2, %3,");
+#if __CUDA_ARCH__ == 1000
+  PRODUCT("i8", "%1, %2, %3,");
+  PRODUCT("i8", "[%0], %2, %3,");
+#endif
+  PRODUCT("mxf8f6f4.block_scale.scale_vec::1X", "%1, %2, %3, [%0], [%0],");
+  PRODUCT("mxf4nvf4.block_scale.scale_vec::4X", "%1, %2, %3, [%0], [%0],");
+  asm volatile("tcgen05.shift.cta_group::1.down [%0];" ::"r"(v));
+  unsigned long long pair = 0;
+  asm volatile("{ add.rn.f32x2 %0, %0, %1; mul.rn.f32x2 %0, %0, %1; fma.rn.f32x2 %0, %0, %1, %1; }"
+               : "+l"(pair)
+               : "l"(state));
+  f[threadIdx.x] = __int_as_float(static_cast<int>(pair >> 32));
+  float least;
+  asm volatile("redux.sync.min.f32 %0, %1, 0xffffffff;" : "=f"(least) : "f"(f[1]));
+  f[2] = least;
+#endif
+#if __CUDA_ARCH__ >= 1000
+  asm volatile("max.f32 %0, %0, %1, %2;" : "+f"(least) : "f"(f[3]), "f"(f[4]));
+  f[3] = least;
+#endif
+#if __CUDA_ARCH__ == 900
+  float d[4];
+  int w[4];
+#define WGMMA(shape_and_types, type, out, rest)                                                     \
+  asm volatile("wgmma.mma_async.sync.aligned." shape_and_types " {%0,%1,%2,%3}, %4, %5, 1" rest ";" \
+               : type(out[0]), type(out[1]), type(out[2]), type(out[3])                             \
+               : "l"(0x4000000000010000ull + n), "l"(0x4000000000020000ull + n))
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  WGMMA("m64n8k16.f32.f16.f16", "+f", d, ", 1, 1, 0, 0");
+  WGMMA("m64n8k8.f32.tf32.tf32", "+f", d, ", 1, 1");
+  WGMMA("m64n8k32.f32.e4m3.e5m2", "+f", d, ", 1, 1");
+  WGMMA("m64n8k32.s32.s8.s8", "+r", w, "");
+  asm volatile("wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%0,%1,%2,%3}, {%5,%5,%5,%5}, %4, 1, 1, 1;"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "l"(0x4000000000020000ull + n), "r"(v));
+  asm volatile("wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  f[8] = d[0] + d[1] + d[2] + d[3];
+  i[8] = w[0] + w[1] + w[2] + w[3];
+#endif
+  i[threadIdx.x] = static_cast<int>(v);
 }
 #endif
 

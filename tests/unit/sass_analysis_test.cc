@@ -3,7 +3,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "tests/unit/sass_support.h"
+#include "workbench/sass/opcode_map.h"
 
 namespace pinch::sass {
 namespace {
@@ -92,23 +95,83 @@ TEST(SassCounts, UnrolledCodeHoldsSixteenTimesTheLoop) {
   EXPECT_EQ(ffma, 16 * report_of(program, "poly_rolled").loops.at(0).mix.at("FFMA"));
 }
 
-TEST(SassRoads, GiveTheSameFiguresWithAndWithoutADisassembler) {
-  for (const auto& [text_name, cubin_name] : {std::pair("kernels.sm_90a.nvdisasm.txt", "kernels.sm_90a.cubin"),
-                                              std::pair("kernels.sm_80.cuobjdump.txt", "kernels.sm_80.cubin")}) {
-    const Program text = program_of(text_name), map = program_of(cubin_name);
-    for (const Kernel& kernel : text.kernels) {
-      const KernelReport a = report_of(text, kernel.name), b = report_of(map, kernel.name);
-      ASSERT_EQ(a.loops.size(), b.loops.size()) << kernel.name;
-      EXPECT_EQ(a.local.spill_loads, b.local.spill_loads) << kernel.name;
-      EXPECT_EQ(a.local.array_stores, b.local.array_stores) << kernel.name;
-      for (std::size_t l = 0; l < a.loops.size(); ++l) {
-        EXPECT_EQ(a.loops[l].begin, b.loops[l].begin) << kernel.name;
-        EXPECT_EQ(a.loops[l].mix, b.loops[l].mix) << kernel.name;
-        EXPECT_EQ(a.loops[l].pipes, b.loops[l].pipes) << kernel.name;
+// Text that a disassembler wrote, beside the cubin it was written of, read by the opcode map alone.
+struct Roads {
+  const char *text, *cubin;
+  bool has_words = true;
+};
+
+void expect_equal_roads(const Roads& files) {
+  const Program text = program_of(files.text), map = program_of(files.cubin);
+  ASSERT_EQ(text.kernels.size(), map.kernels.size()) << files.cubin;
+  for (const Kernel& kernel : text.kernels) {
+    EXPECT_EQ(kernel_of(map, kernel.name).unknown_instructions(), 0) << kernel.name;
+    const KernelReport a = report_of(text, kernel.name), b = report_of(map, kernel.name);
+    ASSERT_EQ(a.loops.size(), b.loops.size()) << kernel.name;
+    EXPECT_EQ(a.local.spill_loads, b.local.spill_loads) << kernel.name;
+    EXPECT_EQ(a.local.array_stores, b.local.array_stores) << kernel.name;
+    for (std::size_t l = 0; l < a.loops.size(); ++l) {
+      EXPECT_EQ(a.loops[l].begin, b.loops[l].begin) << kernel.name;
+      EXPECT_EQ(a.loops[l].end, b.loops[l].end) << kernel.name;
+      EXPECT_EQ(a.loops[l].mix, b.loops[l].mix) << kernel.name;
+      EXPECT_EQ(a.loops[l].pipes, b.loops[l].pipes) << kernel.name;
+      EXPECT_EQ(a.loops[l].global_bytes, b.loops[l].global_bytes) << kernel.name;
+      EXPECT_EQ(a.loops[l].shared_bytes, b.loops[l].shared_bytes) << kernel.name;
+      if (files.has_words) {
         EXPECT_EQ(a.loops[l].simulated_cycles, b.loops[l].simulated_cycles) << kernel.name;
       }
     }
   }
+}
+
+TEST(SassRoads, GiveTheSameFiguresWithAndWithoutADisassembler) {
+  for (const Roads& files : {Roads{"kernels.sm_90a.nvdisasm.txt", "kernels.sm_90a.cubin"},
+                             Roads{"kernels.sm_80.cuobjdump.txt", "kernels.sm_80.cubin"},
+                             Roads{"kernels.sm_100a.nvdisasm.txt", "kernels.sm_100a.cubin"},
+                             Roads{"kernels.sm_103a.nvdisasm.txt", "kernels.sm_103a.cubin"}})
+    expect_equal_roads(files);
+}
+
+TEST(SassRoads, AgreeOnCodeThatTheMapIsNotDerivedFrom) {
+  for (const char* arch : {"80", "90a", "100a", "103a"}) {
+    const std::string text = fmt::format("heldout.sm_{}.nohex.txt", arch),
+                      cubin = fmt::format("heldout.sm_{}.cubin", arch);
+    expect_equal_roads({text.c_str(), cubin.c_str(), false});
+  }
+}
+
+TEST(SassRoads, TellTheProductsOfTcgen05Apart) {
+  // tcgen05.mma of each kind, as ptxas 13.0 encodes it for sm_100a.
+  Kernel kernel;
+  kernel.arch = "sm_100a";
+  for (const auto& [low, high] : {std::pair{0x00ff060a080075eaull, 0x08000004ull},
+                                  {0x00ff060a080075eaull, 0x08000104ull},
+                                  {0x00ff060a080075eaull, 0x08000304ull},
+                                  {0xc0040c0a080075eaull, 0x08000006ull}}) {
+    kernel.instructions.emplace_back();
+    kernel.instructions.back().low = low;
+    kernel.instructions.back().high = high;
+  }
+  name_opcodes(kernel);
+  std::vector<std::string_view> names;
+  for (const Instruction& i : kernel.instructions) names.push_back(i.mnemonic);
+  EXPECT_THAT(names, testing::ElementsAre("UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA"));
+}
+
+TEST(SassRoads, CountWhatTheMapDoesNotName) {
+  Program program = program_of("kernels.sm_90a.cubin");
+  Kernel& kernel = *std::find_if(program.kernels.begin(), program.kernels.end(),
+                                 [](const Kernel& k) { return k.name == "softmax_loop"; });
+  const KernelReport before = report_of(program, "softmax_loop");
+  for (Instruction& i : kernel.instructions) {
+    if (i.is("MUFU")) i.low |= 0x1ff;  // an operation that no build has
+  }
+  name_opcodes(kernel);
+  EXPECT_EQ(kernel.unknown_instructions(), 4);
+  const KernelReport report = report_of(program, "softmax_loop");
+  EXPECT_EQ(report.loops.at(0).mix.at("?"), 4);
+  EXPECT_EQ(report.loops.at(0).unlisted, before.loops.at(0).unlisted + 4);
+  EXPECT_EQ(pipe(report.loops.at(0), Pipe::kXu), 0);
 }
 
 TEST(SassInterleaving, CountsRunsOfTwoUnits) {

@@ -10,6 +10,9 @@ for arch in 80 90a 100a 103a; do
   ptxas -lineinfo -O3 -arch=sm_$arch -o kernels.sm_$arch.cubin "$work/$arch.ptx"
 done
 nvdisasm -c -hex -gi kernels.sm_90a.cubin | sed 's/\r$//' >kernels.sm_90a.nvdisasm.txt
+for arch in 100a 103a; do
+  nvdisasm -c -hex -gi kernels.sm_$arch.cubin | sed -E 's/\r$//; s/[ \t]+/ /g' >kernels.sm_$arch.nvdisasm.txt
+done
 nvdisasm -c kernels.sm_100a.cubin >kernels.sm_100a.nohex.txt
 cuobjdump --dump-sass kernels.sm_80.cubin >kernels.sm_80.cuobjdump.txt
 # The seeds of the fuzz target: one small kernel, its text with runs of blanks squeezed.
@@ -20,3 +23,8 @@ for mode in none speed size; do
   nvcc -gencode arch=compute_90a,code=[sm_90a,compute_90a] -Xfatbin -compress-mode=$mode -fatbin -o scale.$mode.fatbin scale.cu
 done
 nvcc -gencode arch=compute_90a,code=[sm_90a,compute_90a] -c -o scale.host scale.cu
+# Code of the project itself that data/sass/opcodes.json is not derived from, and its names.
+for arch in 80 90a 100a 103a; do
+  nvcc -cubin -std=c++20 --expt-relaxed-constexpr -O3 -I../../.. -I../../../include -arch=sm_$arch -o heldout.sm_$arch.cubin ../../../workbench/cuda/operands.cu
+  nvdisasm -c heldout.sm_$arch.cubin | sed -E 's/[ \t]+/ /g' >heldout.sm_$arch.nohex.txt
+done
