@@ -82,8 +82,35 @@ def sass():
             "fatbin_compressed": fatbin(1, ptx).replace(struct.pack("<Q", 0x11), struct.pack("<Q", 0x8011), 1)}
 
 
+def trace_file(tracks, bits=64, hz=10**9, roles=("producer", "consumer"), level=1, extra=b""):
+    """tracks: (group, emitted, [(first, [(ticks, value, name, kind)])])"""
+    def name(text, start=-1, flags=0):
+        return struct.pack("<48siIQ", text.encode(), start, flags, 0)
+
+    out = struct.pack("<8s10IQQ48s", b"PINCHTRC", 1, level, len(roles), 2, 1, len(tracks), 1, 0, bits, 0, hz, 0, b"seed")
+    out += b"".join(name(role, flags=at % 2) for at, role in enumerate(roles)) + name("slot", 1) + name("P", 0) + name("load")
+    out += struct.pack("<Q", 5000)
+    for group, emitted, _ in tracks:
+        out += struct.pack("<4I7Q", group, 0, 0, 0, 100, 100, 10100, 10100, emitted, 0, 0)
+    for at, (_, _, blocks) in enumerate(tracks):
+        for first, events in blocks:
+            out += struct.pack("<IIQQ", 0x4b434c42, at, first, len(events))
+            out += b"".join(struct.pack("<QIHBB", *event, 0) for event in events)
+    return out + extra
+
+
+def trace():
+    steps = [event for i in range(20) for event in ((100 + 100 * i, i, 0, 1), (160 + 100 * i, 40, 0, 2))] + [(2100, 0, 0, 4)]
+    other = [event for i in range(20) for event in ((100 + 100 * i, i, 1, 1), (130 + 100 * i, 0, 0, 3), (150 + 100 * i, 50, 1, 2))]
+    whole = trace_file([(0, 41, [(0, steps)]), (0, 60, [(0, other)])])
+    return {"whole": whole, "out_of_order": trace_file([(0, 41, [(21, steps[21:]), (0, steps[:21])])]), "cut": whole[:700],
+            "lost": trace_file([(0, 500, [(30, steps[:20]), (400, steps[20:])])]), "empty": trace_file([]), "bits": trace_file([(1, 41, [(0, steps)])], 32),
+            "overlap": trace_file([(0, 41, [(0, steps), (5, steps[:3])])]), "long": trace_file([(0, 2, [(0, [(0, 0, 0, 1), (2**63, 2**32 - 1, 0, 2)])])])}
+
+
 def main(folder):
-    for target, seeds in (("safetensors", SAFETENSORS), ("npy", NPY), ("planted", SAFETENSORS), ("sass", sass()), ("expression", EXPRESSION)):
+    for target, seeds in (("safetensors", SAFETENSORS), ("npy", NPY), ("planted", SAFETENSORS), ("sass", sass()), ("expression", EXPRESSION),
+                          ("trace", trace())):
         place = pathlib.Path(folder) / target
         place.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():

@@ -1,0 +1,439 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "tests/support/trace_builder.h"
+#include "workbench/trace/analysis.h"
+#include "workbench/trace/counts.h"
+#include "workbench/trace/reader.h"
+#include "workbench/trace/steps.h"
+
+namespace pinch::trace {
+namespace {
+
+using test::TraceBuilder;
+using test::TraceTrack;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr unsigned kProducer = 0, kConsumer = 1;
+constexpr unsigned kSlot = 0, kFull = 1;
+
+TraceBuilder two_roles() {
+  TraceBuilder builder;
+  builder.names = {{{"producer"}, {"consumer", true}}, {{"slot", 1}, {"P", 0}}, {"load", "store"}};
+  return builder;
+}
+
+TraceFile parsed(const std::vector<std::byte>& bytes) {
+  auto file = TraceFile::parse(bytes, "t");
+  EXPECT_TRUE(file.ok()) << file.error().message();
+  return std::move(*file);
+}
+
+Analysis analysed(const TraceBuilder& builder) {
+  const auto bytes = builder.bytes();
+  auto result = analyse(parsed(bytes));
+  EXPECT_TRUE(result.ok()) << result.error().message();
+  return *result;
+}
+
+// `count` steps of equal length that end in a wait.
+void steps(TraceTrack& track, unsigned role, std::uint64_t begin, std::uint64_t period, unsigned count, unsigned wait,
+           std::uint64_t waited) {
+  for (unsigned i = 0; i < count; ++i) {
+    track.step(begin + i * period, role, i);
+    if (waited > 0) track.wait(begin + (i + 1) * period, wait, waited);
+  }
+  track.end(begin + count * period);
+}
+
+// --- the file
+
+TEST(TraceFile, IsReadBackAsWritten) {
+  TraceBuilder builder = two_roles();
+  builder.run_ns = {7, 9};
+  std::strcpy(builder.header.program, "pipeline");
+  builder.track(3, 1).step(1000, kProducer, 4).phase(1010, 1).wait(1030, kSlot, 5).end(1040);
+  const auto bytes = builder.bytes();
+  const TraceFile file = parsed(bytes);
+  EXPECT_EQ(file.program(), "pipeline");
+  EXPECT_EQ(file.level(), Level::kCoarse);
+  EXPECT_EQ(file.roles()[1].name, "consumer");
+  EXPECT_TRUE(file.roles()[1].matrix);
+  EXPECT_EQ(file.waits()[1].from, 0);
+  EXPECT_EQ(file.phases()[1], "store");
+  EXPECT_EQ(file.run_ns(), (std::vector<std::uint64_t>{7, 9}));
+  EXPECT_EQ(file.tracks()[0].group, 3U);
+  StepReader reader(file, 0);
+  const Step* step = reader.next();
+  ASSERT_NE(step, nullptr);
+  EXPECT_EQ(step->number, 4U);
+  EXPECT_EQ(step->end - step->begin, 40U);
+  ASSERT_EQ(step->waits.size(), 1U);
+  EXPECT_EQ(step->waits[0].begin, 25U);
+  EXPECT_EQ(step->phases[0].begin, 10U);
+  EXPECT_EQ(reader.next(), nullptr);
+  EXPECT_TRUE(reader.ended());
+}
+
+TEST(TraceFile, RefusesEachBrokenFieldAtItsByte) {
+  TraceBuilder builder = two_roles();
+  builder.track(0, 0).step(1000, kProducer, 0).end(1040);
+  const auto good = builder.bytes();
+  const std::size_t names = sizeof(FileHeader), tracks = names + 6 * sizeof(NameEntry);
+  const std::size_t block = tracks + sizeof(TrackEntry), event = block + sizeof(BlockHeader);
+  struct Case {
+    std::size_t offset;
+    std::uint32_t value;
+    std::size_t shown;
+    const char* rule;
+  };
+  const Case cases[] = {
+      {0, 0, 0, "magic"},
+      {offsetof(FileHeader, version), 2, offsetof(FileHeader, version), "version"},
+      {offsetof(FileHeader, level), 3, offsetof(FileHeader, level), "level"},
+      {offsetof(FileHeader, clock_bits), 31, offsetof(FileHeader, clock_bits), "clock_bits"},
+      {offsetof(FileHeader, roles), 5000, offsetof(FileHeader, roles), "count"},
+      {offsetof(FileHeader, waits), 100, offsetof(FileHeader, roles), "count"},
+      {offsetof(FileHeader, runs), 0x7fffffff, offsetof(FileHeader, runs), "count"},
+      {offsetof(FileHeader, tracks), 0xffffffff, offsetof(FileHeader, tracks), "count"},
+      {names, 0x000000ff, names, "name"},
+      {names + offsetof(NameEntry, from), 0, names + offsetof(NameEntry, from), "from"},
+      {names + 2 * sizeof(NameEntry) + offsetof(NameEntry, from), 2,
+       names + 2 * sizeof(NameEntry) + offsetof(NameEntry, from), "from"},
+      {block, 0, block, "block"},
+      {block + offsetof(BlockHeader, track), 1, block + offsetof(BlockHeader, track), "block"},
+      {block + offsetof(BlockHeader, first), 1, block + offsetof(BlockHeader, first), "block"},
+      {block + offsetof(BlockHeader, count), 3, block + offsetof(BlockHeader, count), "count"},
+      {event + offsetof(Event, name), 0x00010002, event + offsetof(Event, name), "event"},
+      {event + offsetof(Event, name), 0x00090000, event + offsetof(Event, kind), "event"},
+  };
+  for (const Case& c : cases) {
+    auto bytes = good;
+    std::memcpy(bytes.data() + c.offset, &c.value, sizeof c.value);
+    const auto file = TraceFile::parse(bytes, "t");
+    ASSERT_FALSE(file.ok()) << c.offset;
+    EXPECT_EQ(file.error().where, "t: byte " + std::to_string(c.shown)) << file.error().message();
+    EXPECT_THAT(file.error().text, StartsWith(c.rule));
+    EXPECT_EQ(file.error().code, ErrorCode::kCorrupt);
+  }
+}
+
+TEST(TraceFile, RefusesEveryCutAndCountsAMissingBlock) {
+  TraceBuilder builder = two_roles();
+  auto& track = builder.track(0, 0).step(1000, kProducer, 0).step(1010, kProducer, 1).end(1040);
+  track.split = 1;
+  const auto whole = builder.bytes();
+  const std::size_t last_block = whole.size() - sizeof(Event) - sizeof(BlockHeader);
+  const std::size_t blocks = last_block - 2 * sizeof(Event) - sizeof(BlockHeader);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const std::span<const std::byte> cut(whole.data(), size);
+    const auto file = TraceFile::parse(cut, "t");
+    ASSERT_EQ(file.ok(), size == last_block || size == blocks) << size;
+    if (!file.ok()) {
+      EXPECT_THAT(file.error().where, StartsWith("t: byte "));
+      continue;
+    }
+    EventReader reader(*file, 0);
+    while (reader.next()) {
+    }
+    EXPECT_EQ(reader.lost(), size == blocks ? 3U : 1U);
+  }
+}
+
+TEST(TraceFile, RefusesAnEventInTwoBlocks) {
+  TraceBuilder builder = two_roles();
+  builder.track(0, 0).step(1000, kProducer, 0).step(1010, kProducer, 1).end(1040);
+  builder.tracks[0].split = 1;
+  auto bytes = builder.bytes();
+  const std::size_t later = sizeof(FileHeader) + 6 * sizeof(NameEntry) + sizeof(TrackEntry);
+  const std::uint64_t first = 0;
+  std::memcpy(bytes.data() + later + offsetof(BlockHeader, first), &first, sizeof first);
+  const auto file = TraceFile::parse(bytes, "t");
+  ASSERT_FALSE(file.ok());
+  EXPECT_THAT(file.error().text, HasSubstr("two blocks"));
+}
+
+TEST(TraceFile, AWriterThatCannotWriteSaysSoAndLeavesNothing) {
+  FileWriter writer("/nonexistent/folder/trace", {}, {}, {}, {});
+  EXPECT_FALSE(writer.done());
+}
+
+// --- events and steps
+
+TEST(TraceEvents, ComeInOrderFromBlocksOutOfOrder) {
+  TraceBuilder builder = two_roles();
+  steps(builder.track(0, 0), kProducer, 1000, 100, 50, kSlot, 40);
+  const Analysis straight = analysed(builder);
+  builder.tracks[0].split = 33;
+  const Analysis shuffled = analysed(builder);
+  EXPECT_EQ(shuffled.lost_events, 0U);
+  EXPECT_EQ(shuffled.role("producer")->steps, 50U);
+  EXPECT_EQ(shuffled.role("producer")->period_median, straight.role("producer")->period_median);
+  EXPECT_EQ(shuffled.role("producer")->busy, straight.role("producer")->busy);
+}
+
+TEST(TraceEvents, AClockOf32BitsThatWrapsKeepsItsPeriods) {
+  TraceBuilder builder = two_roles();
+  builder.header.clock_bits = 32;
+  const std::uint64_t begin = 0xfffff000;
+  auto& track = builder.track(0, 0, begin, 1000);
+  steps(track, kProducer, begin, 1000000, 9000, kSlot, 250000);  // wraps twice
+  track.entry.end_ns = 1000 + 9000 * std::uint64_t{1000000};
+  for (auto& event : track.events) event.ticks &= 0xffffffff;
+  const Analysis report = analysed(builder);
+  EXPECT_EQ(report.role("producer")->period_median, 1000000);
+  EXPECT_EQ(report.role("producer")->period_p99, 1000000);
+  EXPECT_NEAR(report.span_ns, 9e9, 1);
+  EXPECT_EQ(report.backward_stamps, 0U);
+  EXPECT_EQ(report.missed_wraps, 0U);
+}
+
+TEST(TraceEvents, AWrapThatNoStampShowsIsCounted) {
+  TraceBuilder builder = two_roles();
+  builder.header.clock_bits = 32;
+  auto& track = builder.track(0, 0, 1000, 1000);
+  track.step(1000, kProducer, 0).step(2000, kProducer, 1).end(3000);
+  track.entry.end_ns = 1000 + 10 * std::uint64_t{1000000000};
+  EXPECT_EQ(analysed(builder).missed_wraps, 1U);
+}
+
+TEST(TraceEvents, AClockThatRunsBackIsCountedAndStandsStill) {
+  TraceBuilder builder = two_roles();
+  builder.track(0, 0)
+      .step(1000, kProducer, 0)
+      .step(1500, kProducer, 1)
+      .step(1400, kProducer, 2)
+      .step(2000, kProducer, 3)
+      .end(2500);
+  const Analysis report = analysed(builder);
+  EXPECT_EQ(report.backward_stamps, 1U);
+  EXPECT_EQ(report.span_ns, 1500);
+}
+
+TEST(TraceEvents, LostOnesAreCountedAndMakeNoPeriod) {
+  TraceBuilder builder = two_roles();
+  auto& track = builder.track(0, 0);
+  steps(track, kProducer, 1000, 100, 60, kSlot, 0);
+  // A hole of 20 steps in the middle, and the ring had overwritten 7 before the first.
+  track.events.erase(track.events.begin() + 20, track.events.begin() + 40);
+  const std::vector<Event> late(track.events.begin() + 20, track.events.end());
+  track.events.resize(20);
+  const TempFolder folder;
+  TrackEntry entry = track.entry;
+  entry.emitted = 7 + 61;
+  {
+    FileWriter writer(folder / "trace", builder.header, builder.names, {}, {entry});
+    writer.block(0, 7, track.events.data(), 20);
+    writer.block(0, 47, late.data(), late.size());
+    ASSERT_TRUE(writer.done());
+  }
+  const auto file = TraceFile::open(folder / "trace");
+  ASSERT_TRUE(file.ok());
+  const auto report = analyse(*file);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->lost_events, 27U);
+  EXPECT_EQ(report->role("producer")->steps, 40U);
+  EXPECT_EQ(report->role("producer")->period_p99, 100);
+}
+
+TEST(TraceSteps, AWaitIsCutToItsStepAndCountedOnce) {
+  TraceBuilder builder = two_roles();
+  builder.track(0, 0)
+      .step(1000, kProducer, 0)
+      .step(1100, kProducer, 1)
+      .wait(1150, kSlot, 100)
+      .wait(1160, kFull, 40)
+      .end(1200);
+  const auto bytes = builder.bytes();
+  const TraceFile file = parsed(bytes);
+  StepReader reader(file, 0);
+  reader.next();
+  const Step* step = reader.next();
+  ASSERT_EQ(step->waits.size(), 2U);
+  EXPECT_EQ(step->waits[0].end - step->waits[0].begin, 50U);
+  EXPECT_EQ(step->waits[1].end - step->waits[1].begin, 10U);
+}
+
+// --- the analysis
+
+TEST(TraceAnalysis, KnowsAPipelineWhoseConsumerIsLate) {
+  TraceBuilder builder = two_roles();
+  // The consumer works 100 of 100; the producer 30, and waits 70 for a slot.
+  steps(builder.track(0, 0), kProducer, 1000, 100, 200, kSlot, 70);
+  steps(builder.track(0, 1), kConsumer, 1000, 100, 200, kFull, 0);
+  const Analysis report = analysed(builder);
+  const RoleReport &producer = *report.role("producer"), &consumer = *report.role("consumer");
+  EXPECT_EQ(producer.steps, 200U);
+  EXPECT_EQ(producer.period_median, 100);
+  EXPECT_EQ(producer.busy_median, 30);
+  EXPECT_NEAR(producer.busy, 0.30, 1e-9);
+  ASSERT_EQ(producer.waits.size(), 1U);
+  EXPECT_EQ(producer.waits[0].name, "slot");
+  EXPECT_NEAR(producer.waits[0].fraction, 0.70, 1e-9);
+  EXPECT_NEAR(consumer.busy, 1, 1e-9);
+  EXPECT_EQ(consumer.blamed, 1);
+  EXPECT_TRUE(consumer.unmarked);
+  EXPECT_EQ(report.critical_role, "consumer");
+  EXPECT_NEAR(report.critical_margin, 0.70, 1e-9);
+  EXPECT_EQ(report.unit, "ns");
+}
+
+TEST(TraceAnalysis, TellsWhatTheMatrixUnitWaitsFor) {
+  TraceBuilder builder = two_roles();
+  builder.header.flags = kReportCycles;
+  steps(builder.track(0, 0), kProducer, 1000, 1000, 100, kSlot, 0);
+  steps(builder.track(0, 1), kConsumer, 1000, 1000, 100, kFull, 400);
+  const Analysis report = analysed(builder);
+  EXPECT_EQ(report.unit, "cycles");
+  EXPECT_EQ(report.critical_role, "producer");
+  EXPECT_EQ(report.matrix.role, "consumer");
+  EXPECT_TRUE(report.matrix.has_p);
+  EXPECT_NEAR(report.matrix.wait_p, 0.4, 1e-9);
+  EXPECT_NEAR(report.matrix.bubbles, 0.4, 1e-9);
+  EXPECT_EQ(report.matrix.bubble_median, 400);
+  EXPECT_NEAR(report.matrix.bubble_longest, 400, 1e-6);
+}
+
+TEST(TraceAnalysis, TwoWarpsThatTakeTurnsLeaveNoBubble) {
+  TraceBuilder builder = two_roles();
+  steps(builder.track(0, 0), kConsumer, 1000, 200, 100, kFull, 100);
+  steps(builder.track(0, 1), kConsumer, 1100, 200, 100, kFull, 100);
+  EXPECT_NEAR(analysed(builder).matrix.bubbles, 0, 1e-9);
+  builder.tracks.pop_back();
+  EXPECT_NEAR(analysed(builder).matrix.bubbles, 0.5, 1e-9);
+}
+
+TEST(TraceAnalysis, FindsTheSteadyState) {
+  TraceBuilder builder = two_roles();
+  auto& track = builder.track(0, 0);
+  std::uint64_t at = 1000;
+  unsigned n = 0;
+  const auto run = [&](unsigned count, std::uint64_t period, std::uint64_t waited) {
+    for (unsigned i = 0; i < count; ++i, at += period) {
+      track.step(at, kProducer, n++);
+      if (waited > 0) track.wait(at + period, kSlot, waited);
+    }
+  };
+  run(13, 1000, 900);
+  run(100, 100, 20);
+  run(9, 700, 650);
+  track.end(at);
+  const Analysis report = analysed(builder);
+  EXPECT_EQ(report.steady_groups, 1U);
+  EXPECT_EQ(report.startup_ns, 13000);
+  EXPECT_EQ(report.tail_ns, 9 * 700);
+  EXPECT_EQ(report.role("producer")->period_p99, 100);
+  EXPECT_NEAR(report.role("producer")->busy, 0.8, 1e-9);
+}
+
+TEST(TraceAnalysis, FindsTheSteadyStateOfALongRunInConstantMemory) {
+  TraceBuilder builder = two_roles();
+  auto& track = builder.track(0, 0);
+  std::uint64_t at = 1000;
+  for (unsigned i = 0; i < 100000; ++i, at += i < 20000 ? 900 : 300) track.step(at, kProducer, i);
+  track.end(at);
+  const Analysis report = analysed(builder);
+  EXPECT_EQ(report.steady_groups, 1U);
+  EXPECT_NEAR(report.startup_ns, 20000 * 900.0, 128 * 900.0);  // a batch is 128 steps
+  EXPECT_EQ(report.role("producer")->period_median, 300);
+}
+
+TEST(TraceAnalysis, SaysWhereNoSteadyStateIs) {
+  TraceBuilder drifting = two_roles();
+  auto& track = drifting.track(0, 0);
+  std::uint64_t at = 1000;
+  for (unsigned i = 0; i < 200; ++i, at += 100 + i) track.step(at, kProducer, i);
+  track.end(at);
+  EXPECT_EQ(analysed(drifting).steady_groups, 0U);
+
+  TraceBuilder few = two_roles();
+  steps(few.track(0, 0), kProducer, 1000, 100, 6, kSlot, 0);
+  const Analysis report = analysed(few);
+  EXPECT_EQ(report.steady_groups, 0U);
+  EXPECT_EQ(report.role("producer")->period_median, 100);  // of the whole trace, and it says so
+}
+
+TEST(TraceAnalysis, APeriodsP99IsOfTheSlowOnes) {
+  TraceBuilder builder = two_roles();
+  auto& track = builder.track(0, 0);
+  std::uint64_t at = 1000;
+  for (unsigned i = 0; i < 1000; ++i, at += i % 50 == 25 ? 5000 : 100) track.step(at, kProducer, i);
+  track.end(at);
+  const RoleReport role = *analysed(builder).role("producer");
+  EXPECT_EQ(role.period_median, 100);
+  EXPECT_EQ(role.period_p99, 5000);
+}
+
+TEST(TraceAnalysis, AlignsUnitsWhoseClocksAreFarApart) {
+  TraceBuilder builder = two_roles();
+  builder.header.clock_hz = 0;
+  const auto group = [&](unsigned sm, std::uint64_t ticks, std::uint64_t begin_ns, std::uint64_t ticks_per_ns,
+                         unsigned count) {
+    auto& track = builder.track(sm, 0, ticks, begin_ns);
+    track.entry.unit = sm;
+    steps(track, kProducer, ticks, 100 * ticks_per_ns, count, kSlot, 0);
+    track.entry.end_ns = begin_ns + 100 * count;
+  };
+  group(0, 5, 7000, 2, 100);
+  group(1, std::uint64_t{1} << 40, 7000, 1, 100);
+  group(2, 77, 7100, 3, 200);
+  const Analysis report = analysed(builder);
+  EXPECT_NEAR(report.span_ns, 20100, 1);
+  EXPECT_EQ(report.units, 3U);
+  EXPECT_EQ(report.slowest_unit, 2U);
+  EXPECT_NEAR(report.unit_imbalance, 2, 1e-3);
+  EXPECT_NEAR(report.role("producer")->period_median, 100, 0.1);
+}
+
+TEST(TraceAnalysis, TellsTheSlowestWarp) {
+  TraceBuilder builder = two_roles();
+  for (unsigned warp = 0; warp < 4; ++warp)
+    steps(builder.track(0, warp), kConsumer, 1000, warp == 3 ? 150 : 100, 60, kFull, 0);
+  EXPECT_NEAR(analysed(builder).role("consumer")->slowest_track, 1.5, 1e-6);
+}
+
+TEST(TraceAnalysis, ARoleThatNeverEndsIsCountedAndItsLastStepIsNoPeriod) {
+  TraceBuilder builder = two_roles();
+  steps(builder.track(0, 0), kProducer, 1000, 100, 50, kSlot, 0);
+  auto& hung = builder.track(0, 1);
+  for (unsigned i = 0; i < 50; ++i) hung.step(1000 + i * 100, kConsumer, i);
+  const Analysis report = analysed(builder);
+  EXPECT_EQ(report.unfinished_tracks, 1U);
+  EXPECT_EQ(report.role("consumer")->unfinished, 1U);
+  EXPECT_EQ(report.role("producer")->unfinished, 0U);
+  EXPECT_EQ(report.role("consumer")->period_p99, 100);
+}
+
+TEST(TraceAnalysis, RefusesATraceWithoutSteps) {
+  TraceBuilder builder = two_roles();
+  builder.track(0, 0).wait(1100, kSlot, 10);
+  const auto bytes = builder.bytes();
+  const auto report = analyse(parsed(bytes));
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().text, HasSubstr("PINCH_TRACE_STEP"));
+}
+
+TEST(TraceCounts, QuantilesAreWithinATenthOfAPercent) {
+  std::mt19937_64 random(3);
+  Counts counts;
+  std::vector<std::uint64_t> values;
+  for (int i = 0; i < 20000; ++i) {
+    values.push_back(std::uint64_t{1} << (random() % 40));
+    values.back() += random() % values.back();
+    counts.add(values.back());
+  }
+  std::sort(values.begin(), values.end());
+  for (const double p : {0.01, 0.25, 0.5, 0.9, 0.99, 1.0}) {
+    const auto exact = static_cast<double>(values[static_cast<std::size_t>(std::ceil(p * 20000)) - 1]);
+    EXPECT_NEAR(counts.quantile(p), exact, exact / 1024) << p;
+  }
+}
+
+}  // namespace
+}  // namespace pinch::trace

@@ -1,0 +1,77 @@
+#include "workbench/trace/steady.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "workbench/measure/statistics.h"
+
+namespace pinch::trace {
+namespace {
+
+constexpr double kLeastBand = 0.05;  // of the level
+constexpr double kDrift = 0.10;
+constexpr double kOutOfBand = -4;   // against +1 in band: a stretch may hold one in five
+constexpr double kNormal = 1.4826;  // median distance of a normal distribution to its standard deviation
+
+double median_of(std::vector<double> values) {
+  return measure::summarize(std::move(values)).median;
+}
+
+}  // namespace
+
+void SteadyFinder::add(std::uint64_t begin, std::uint64_t end) {
+  if (filled_ == 0) open_ = {0, begin, end};
+  open_.mean += static_cast<double>(end - begin);
+  open_.end = end;
+  ++count_;
+  if (++filled_ < batch_size_) return;
+  open_.mean /= static_cast<double>(batch_size_);
+  batches_.push_back(open_);
+  filled_ = 0;
+  if (batches_.size() < kMostBatches) return;
+  for (std::size_t i = 0; i < kMostBatches / 2; ++i) {
+    const Batch &a = batches_[2 * i], &b = batches_[2 * i + 1];
+    batches_[i] = {(a.mean + b.mean) / 2, a.begin, b.end};
+  }
+  batches_.resize(kMostBatches / 2);
+  batch_size_ *= 2;
+}
+
+Stretch SteadyFinder::find() const {
+  Stretch stretch;
+  const std::size_t n = batches_.size();
+  if (n < kFewest) return stretch;
+  std::vector<double> values, distances;
+  for (const Batch& batch : batches_) values.push_back(batch.mean);
+  stretch.level = median_of(values);
+  for (const double value : values) distances.push_back(std::abs(value - stretch.level));
+  const double band = std::max(kLeastBand * stretch.level, 3 * kNormal * median_of(distances));
+
+  // The stretch with the largest sum of scores (Kadane).
+  double sum = 0, best = 0;
+  std::size_t begin = 0, first = 0, last = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (sum <= 0) {
+      sum = 0;
+      begin = i;
+    }
+    sum += distances[i] <= band ? 1 : kOutOfBand;
+    if (sum > best) {
+      best = sum;
+      first = begin;
+      last = i + 1;
+    }
+  }
+  if (last == 0) return stretch;
+  stretch.periods = (last - first) * batch_size_;
+  stretch.begin = batches_[first].begin;
+  stretch.end = batches_[last - 1].end;
+  if (2 * (last - first) < n) return stretch;
+  const auto at = [&](std::size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
+  const std::size_t middle = (first + last) / 2;
+  const double early = median_of({at(first), at(middle)}), late = median_of({at(middle), at(last)});
+  stretch.found = std::abs(early - late) <= kDrift * stretch.level;
+  return stretch;
+}
+
+}  // namespace pinch::trace
