@@ -190,6 +190,7 @@ class Session {
 
   // Both clocks at one moment: of a few tries the one that took least, since the thread may lose its core between.
   [[nodiscard]] Anchor anchor() const {
+    if (clock_ != kClock) return {clock_(), clock_()};
     Anchor best;
     std::uint64_t least = ~std::uint64_t{0};
     for (int i = 0; i < 4; ++i) {
@@ -214,12 +215,13 @@ class Session {
 
   void describe_clock(FileHeader& header) const {
     const Anchor end = anchor();
-    if (end.ns > begin_.ns) {
+    header.clock_hz = 1000000000;
+    if (clock_ == kClock && end.ns > begin_.ns) {
       header.clock_hz = static_cast<std::uint64_t>(static_cast<double>(end.ticks - begin_.ticks) * 1e9 /
                                                    static_cast<double>(end.ns - begin_.ns));
     }
 #if defined(__x86_64__) && !defined(PINCH_TRACE_STEADY_CLOCK)
-    if (clock_ == time_stamp && !time_stamp_is_steady()) header.flags |= kClockVaries;
+    if (clock_ == kClock && !time_stamp_is_steady()) header.flags |= kClockVaries;
 #endif
   }
 

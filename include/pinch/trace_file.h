@@ -30,7 +30,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <type_traits>
 #include <vector>
 
@@ -140,12 +142,14 @@ struct Names {
 };
 
 /// Writes one file whole under a name beside it, and gives it its own name when done. Any step that fails makes done()
-/// answer false and leaves nothing.
+/// answer false and leaves nothing; so does a name that a device or a folder has, which a rename would replace.
 class FileWriter {
  public:
   FileWriter(std::string path, FileHeader header, const Names& names, const std::vector<std::uint64_t>& run_ns,
              const std::vector<TrackEntry>& tracks)
-      : path_(std::move(path)), part_(path_ + ".part"), file_(std::fopen(part_.c_str(), "wb")) {
+      : path_(std::move(path)),
+        part_(path_ + ".part"),
+        file_(may_replace(path_) ? std::fopen(part_.c_str(), "wb") : nullptr) {
     std::memcpy(header.magic, kMagic, sizeof kMagic);
     header.version = kVersion;
     header.roles = static_cast<std::uint32_t>(names.roles.size());
@@ -182,6 +186,11 @@ class FileWriter {
   }
 
  private:
+  static bool may_replace(const std::string& path) {
+    std::error_code ignored;
+    const auto status = std::filesystem::status(path, ignored);
+    return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+  }
   void put(const void* bytes, std::size_t count) {
     if (count > 0) good_ = good_ && file_ != nullptr && std::fwrite(bytes, 1, count, file_) == count;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <random>
 
 #include "tests/support/trace_builder.h"
@@ -162,6 +163,11 @@ TEST(TraceFile, RefusesAnEventInTwoBlocks) {
 TEST(TraceFile, AWriterThatCannotWriteSaysSoAndLeavesNothing) {
   FileWriter writer("/nonexistent/folder/trace", {}, {}, {}, {});
   EXPECT_FALSE(writer.done());
+  const TempFolder folder;
+  std::filesystem::create_directory(folder / "name");
+  FileWriter over_folder(folder / "name", {}, {}, {}, {});  // a device is refused alike
+  EXPECT_FALSE(over_folder.done());
+  EXPECT_THAT(folder.files(), testing::ElementsAre("name"));
 }
 
 // --- events and steps

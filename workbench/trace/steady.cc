@@ -45,7 +45,8 @@ Stretch SteadyFinder::find() const {
   for (const Batch& batch : batches_) values.push_back(batch.mean);
   stretch.level = median_of(values);
   for (const double value : values) distances.push_back(std::abs(value - stretch.level));
-  const double band = std::max(kLeastBand * stretch.level, 3 * kNormal * median_of(distances));
+  const double deviation = kNormal * median_of(distances);
+  const double band = std::max(kLeastBand * stretch.level, 3 * deviation);
 
   // The stretch with the largest sum of scores (Kadane).
   double sum = 0, best = 0;
@@ -70,7 +71,9 @@ Stretch SteadyFinder::find() const {
   const auto at = [&](std::size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
   const std::size_t middle = (first + last) / 2;
   const double early = median_of({at(first), at(middle)}), late = median_of({at(middle), at(last)});
-  stretch.found = std::abs(early - late) <= kDrift * stretch.level;
+  // Medians of two halves differ by chance: each has a standard error of 1.25 deviations over the root of its count.
+  const double chance = 3 * 1.25 * deviation * std::sqrt(2.0 / static_cast<double>(middle - first));
+  stretch.found = std::abs(early - late) <= std::max(kDrift * stretch.level, chance);
   return stretch;
 }
 

@@ -16,8 +16,8 @@ struct Stretch {
 
 /// The longest stretch in which periods keep to one level: at most one in five is further from the median of all than a
 /// twentieth of it or three times their usual distance (1.4826 x the median distance), whichever is more. It must hold
-/// half of all periods, and its two halves must have levels within 10% of each other: a series that drifts, or that has
-/// no level which half of it keeps, has no steady state.
+/// half of all periods, and its two halves must have levels within 10% of each other, or within what chance explains: a
+/// series that drifts, or that has no level which half of it keeps, has no steady state.
 class SteadyFinder {
  public:
   void add(std::uint64_t begin, std::uint64_t end);

@@ -1,0 +1,22 @@
+# Fails where two builds of SOURCE, with the options A and with the options B, differ in their machine code. EXPECT different
+# turns it round, which shows that the comparison sees marks that are on.
+foreach(side A B)
+  string(REPLACE " " ";" options "${${side}}")
+  set(object ${WORK}.${side}.o)
+  execute_process(COMMAND ${COMPILER} -std=c++20 -O2 -I${INCLUDE} ${options} -c ${SOURCE} -o ${object} COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${OBJDUMP} -d --no-show-raw-insn ${object} OUTPUT_VARIABLE code COMMAND_ERROR_IS_FATAL ANY)
+  string(FIND "${code}" "Disassembly of section" begin)
+  string(SUBSTRING "${code}" ${begin} -1 code)  # without the file's name
+  set(code_${side} "${code}")
+endforeach()
+if(NOT code_A MATCHES "ret")
+  message(FATAL_ERROR "no machine code was read")
+endif()
+if(code_A STREQUAL code_B)
+  set(found same)
+else()
+  set(found different)
+endif()
+if(NOT found STREQUAL EXPECT)
+  message(FATAL_ERROR "the code is ${found}; expected ${EXPECT}")
+endif()
