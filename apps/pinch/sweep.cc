@@ -1,5 +1,6 @@
 // pinch sweep: the knobs of any program, a fresh process for every point.
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <unistd.h>
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "apps/pinch/enum_option.h"
 #include "apps/pinch/interrupt.h"
 #include "apps/pinch/progress_bar.h"
+#include "workbench/check/environment.h"
 #include "workbench/store/location.h"
 #include "workbench/sweep/executor.h"
 #include "workbench/sweep/replay.h"
@@ -215,6 +217,13 @@ int replay(const Options& options) {
   return finish(options, document, false);
 }
 
+// What trials have in common beside the subject: of another seed, other devices or another machine they are no samples
+// of the same thing.
+std::string settings_text(const Options& options, const nlohmann::ordered_json& environment) {
+  return fmt::format("seed {} devices {} engine {} on {}", options.sweep.seed, fmt::join(options.sweep.devices, "|"),
+                     to_string(options.engine), check::machine_text(environment));
+}
+
 int sweep_subject(Options& options) {
   if (!options.replay.empty()) return replay(options);
   const auto subject = sweep::read_subject(options.spec);
@@ -230,31 +239,43 @@ int sweep_subject(Options& options) {
   if (options.engine == sweep::Engine::kSlurm) {
     if (const auto ready = prepare_slurm(options, *subject); !ready) return report(ready.error());
   }
-  const auto key = sweep::sweep_key(*subject, fmt::format("seed {}", options.sweep.seed));
+  const auto environment = check::environment();
+  const auto key = sweep::sweep_key(*subject, settings_text(options, environment));
   if (!key) return report(key.error());
   auto store = sweep::SweepStore::open(*path);
   if (!store) return report(store.error());
-  const auto id = store->begin(*key, subject->name, options.sweep.seed, options.fresh);
-  if (!id) return report(id.error());
-  const auto stored = store->trials(*id);
-  if (!stored) return report(stored.error());
 
   const InterruptGuard interrupt;
   const auto stop = [&] { return interrupt.requested(); };
+  bool told = false;
+  const auto begun =
+      store->begin({*key, subject->name, options.sweep.seed, environment.dump(), options.fresh}, [&](int pid) {
+        if (!told) fmt::print(stderr, "pinch: process {} runs this sweep; waiting, its trials count here too\n", pid);
+        told = true;
+        return !stop();
+      });
+  if (!begun) return begun.error().code == ErrorCode::kInterrupted ? kSignalled : report(begun.error());
+  const auto stored = store->trials();
+  if (!stored) return report(stored.error());
+  if (!stored->empty())
+    fmt::print(stderr, "pinch: {} trials from an earlier start; --fresh forgets them\n", stored->size());
+
   std::error_code ignored;
   sweep::Places places;
   places.work = options.work.empty() ? std::filesystem::absolute(*path, ignored).parent_path().string() + "/sweeps"
                                      : options.work;
   places.work = std::filesystem::absolute(places.work, ignored);
-  places.token = sweep::process_token(*id, *key, ::getpid());
+  places.token = store->token();
+  places.device = options.sweep.devices.empty() ? "" : options.sweep.devices.front();
   places.engine = options.engine;
+  places.fresh = options.fresh;
   places.build_jobs =
       options.build_jobs > 0 ? options.build_jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   sweep::ProcessExecutor executor(*subject, places, *key, stop);
   auto progress = std::make_unique<Progress>();
   sweep::Hooks hooks;
   hooks.stop_requested = stop;
-  hooks.store = [&](const sweep::StoredTrial& trial) { return store->add(*id, trial); };
+  hooks.store = [&](const sweep::StoredTrial& trial) { return store->add(trial); };
   hooks.trial_ended = [&](std::size_t done, std::size_t total, const sweep::StoredTrial& trial) {
     progress->show(done, total, trial.key.point);
   };
@@ -263,6 +284,8 @@ int sweep_subject(Options& options) {
   document.subject = &*subject;
   document.key = *key;
   document.database = *path;
+  document.environment = environment;
+  document.reused = stored->size();
   document.strategy = to_string(options.sweep.strategy);
   document.seed = options.sweep.seed;
   document.repeats = options.sweep.repeats;
@@ -287,7 +310,7 @@ int sweep_subject(Options& options) {
     if (interrupt.requested()) break;
   }
   progress.reset();
-  const auto left = store->leave(*id);
+  const auto left = store->leave();
   if (error && error->code != ErrorCode::kInterrupted) return report(*error);
   if (!left) return report(left.error());
   return finish(options, document, interrupt.requested());
@@ -312,9 +335,11 @@ void add_sweep(CLI::App& app, int& status) {
   command->add_option("--repeats", options->sweep.repeats, "Processes a point, in interleaved rounds")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  command->add_option("--seed", options->sweep.seed, "Of every random order; part of what a sweep is resumed by")
+  command->add_option("--seed", options->sweep.seed, "Of every random order; a sweep of another seed is another one")
       ->capture_default_str();
-  command->add_option("--devices", options->sweep.devices, "Run on these devices, one point at a time on each")
+  command
+      ->add_option("--devices", options->sweep.devices,
+                   "Run on these devices, one point at a time on each, a point always on one")
       ->delimiter(',');
   add_enum(*command, "--engine", options->engine, {sweep::Engine::kLocal, sweep::Engine::kSlurm},
            "Where processes run; slurm goes through srun, and needs --db and --work on a shared file system");

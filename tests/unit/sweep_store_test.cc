@@ -3,7 +3,11 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <thread>
 
 #include "tests/support/temp_folder.h"
@@ -12,8 +16,8 @@
 namespace pinch::sweep {
 namespace {
 
-StoredTrial trial(const std::string& point, int round) {
-  StoredTrial stored{{"m=1", point, Role::kTwin, round}, {}};
+StoredTrial trial(const std::string& point, int round, const std::string& device = {}) {
+  StoredTrial stored{{"m=1", point, Role::kTwin, round, device}, {}};
   stored.trial.samples = {1.5, 0.1 + 0.2};
   stored.trial.err = "line 1\nline 2";
   stored.trial.outputs = {{"c", "abc"}};
@@ -22,27 +26,52 @@ StoredTrial trial(const std::string& point, int round) {
   return stored;
 }
 
+SweepStart start(const std::string& key, bool forget = false) {
+  return {key, "subject", 7, "{}", forget};
+}
+
+std::size_t count(const std::string& path, const std::string& key, bool forget = false) {
+  auto store = SweepStore::open(path);
+  EXPECT_TRUE(store.ok() && store->begin(start(key, forget)).ok());
+  return store->trials()->size();
+}
+
 TEST(SweepStore, GivesBackWhatItWasGiven) {
   const TempFolder folder;
   auto store = SweepStore::open(folder / "s.sqlite");
   ASSERT_TRUE(store.ok()) << store.error().message();
-  const auto id = store->begin("key", "subject", 7, false);
-  ASSERT_TRUE(id.ok());
-  ASSERT_TRUE(store->add(*id, trial("tile=1", 3)).ok());
-  const auto list = store->trials(*id);
+  ASSERT_TRUE(store->begin(start("key")).ok());
+  ASSERT_TRUE(store->add(trial("tile=1", 3)).ok());
+  ASSERT_TRUE(store->add(trial("tile=1", 3, "1")).ok()) << "the same on another device is another trial";
+  const auto list = store->trials();
   ASSERT_TRUE(list.ok());
-  ASSERT_EQ(list->size(), 1U);
+  ASSERT_EQ(list->size(), 2U);
   const StoredTrial& back = list->front();
   EXPECT_EQ(back.key, trial("tile=1", 3).key);
+  EXPECT_EQ(list->back().key, trial("tile=1", 3, "1").key);
   EXPECT_EQ(back.trial.samples, trial("", 0).trial.samples);
   EXPECT_EQ(back.trial.outputs, trial("", 0).trial.outputs);
   EXPECT_EQ(back.trial.verdict, measure::Verdict::kOutOfMemory);
-  EXPECT_EQ(back.trial.device, "");
   EXPECT_EQ(back.trial.err, "line 1\nline 2");
-  EXPECT_EQ(store->begin("key", "subject", 7, false).value(), *id);
-  EXPECT_NE(store->begin("other", "subject", 7, false).value(), *id);
-  ASSERT_TRUE(store->begin("key", "subject", 7, /*forget=*/true).ok());
-  EXPECT_TRUE(store->trials(*id)->empty());
+  ASSERT_TRUE(store->leave().ok());
+  EXPECT_EQ(count(folder / "s.sqlite", "key"), 2U);
+  EXPECT_EQ(count(folder / "s.sqlite", "other"), 0U);
+  EXPECT_EQ(count(folder / "s.sqlite", "key", /*forget=*/true), 0U);
+}
+
+TEST(SweepStore, EachRowRefersToTheStartThatMadeIt) {
+  const TempFolder folder;
+  for (const char* environment : {"{\"driver\": 1}", "{\"driver\": 2}"}) {
+    auto store = SweepStore::open(folder / "s.sqlite");
+    ASSERT_TRUE(store->begin({"key", "subject", 7, environment, false}).ok());
+    ASSERT_TRUE(store->add(trial("tile=1", environment[11])).ok());
+  }
+  auto database = store::Database::open(folder / "s.sqlite");
+  const auto rows = database->query(
+      "SELECT environment, pid FROM trial JOIN sweep_start ON trial.start = sweep_start.id ORDER BY trial.rowid");
+  ASSERT_EQ(rows->size(), 2U);
+  EXPECT_EQ(std::get<std::string>((*rows)[0][0]), "{\"driver\": 1}");
+  EXPECT_EQ(std::get<std::string>((*rows)[1][0]), "{\"driver\": 2}");
 }
 
 TEST(SweepStore, LosesNoRowOfConcurrentWriters) {
@@ -53,17 +82,45 @@ TEST(SweepStore, LosesNoRowOfConcurrentWriters) {
     writers.emplace_back([&, writer] {
       auto store = SweepStore::open(path);
       ASSERT_TRUE(store.ok()) << store.error().message();
-      const auto id = store->begin(writer % 2 == 0 ? "even" : "odd", "subject", 1, false);
-      ASSERT_TRUE(id.ok()) << id.error().message();
-      for (int i = 0; i < 50; ++i) ASSERT_TRUE(store->add(*id, trial(fmt::format("p{}", writer), i)).ok());
+      // Two of one sweep at once, as only threads of one process can be.
+      const auto begun = store->begin(start(writer % 2 == 0 ? "even" : "odd"));
+      ASSERT_TRUE(begun.ok()) << begun.error().message();
+      for (int i = 0; i < 50; ++i) ASSERT_TRUE(store->add(trial(fmt::format("p{}", writer), i)).ok());
     });
   }
   for (std::thread& writer : writers) writer.join();
-  auto store = SweepStore::open(path);
-  ASSERT_TRUE(store.ok());
-  for (const char* key : {"even", "odd"}) {
-    EXPECT_EQ(store->trials(store->begin(key, "subject", 1, false).value())->size(), 100U);
+  for (const char* key : {"even", "odd"}) EXPECT_EQ(count(path, key), 100U);
+}
+
+// A child process has the sweep until it is killed.
+TEST(SweepStore, OneProcessAtATimeRunsASweep) {
+  const TempFolder folder;
+  const std::string path = folder / "s.sqlite";
+  std::array<int, 2> ready;
+  ASSERT_EQ(::pipe(ready.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto store = SweepStore::open(path);
+    const bool begun = store.ok() && store->begin(start("key")).ok();
+    static_cast<void>(::write(ready[1], begun ? "y" : "n", 1));
+    for (;;) ::pause();
   }
+  char said = 'n';
+  ASSERT_EQ(::read(ready[0], &said, 1), 1);
+  ASSERT_EQ(said, 'y');
+  auto store = SweepStore::open(path);
+  ASSERT_TRUE(store.ok()) << store.error().message();
+  int holder = 0;
+  const auto refused = store->begin(start("key"), [&](int pid) {
+    holder = pid;
+    return false;
+  });
+  EXPECT_EQ(refused.error().code, ErrorCode::kInterrupted);
+  EXPECT_EQ(holder, child);
+  EXPECT_TRUE(SweepStore::open(path)->begin(start("other")).ok()) << "another sweep is free";
+  const auto begun = store->begin(start("key"), [&](int pid) { return ::kill(pid, SIGKILL) == 0; });
+  EXPECT_TRUE(begun.ok()) << "a killed process has nothing any more";
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(SweepStore, SharesItsFileWithTunedPicks) {

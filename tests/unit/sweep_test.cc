@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <mutex>
 #include <random>
 #include <set>
 
@@ -34,7 +35,7 @@ class Machine : public Executor {
   Machine(std::function<double(const Choice&)> true_time, double noise, std::uint64_t seed)
       : true_time_(std::move(true_time)), noise_(noise), random_(seed) {}
 
-  Result<Trial> run(const Space& space, const Choice& choice, const TrialKey& key, const std::string&) override {
+  Result<Trial> run(const Space& space, const Choice& choice, const TrialKey& key) override {
     order.push_back({key, space.text(choice)});
     ++ticks_;
     Trial trial;
@@ -211,10 +212,9 @@ TEST(Sweep, EveryDeviceTakesItsShare) {
   const Subject subject = grid(5, 4);
   class Devices final : public Executor {
    public:
-    Result<Trial> run(const Space&, const Choice&, const TrialKey&, const std::string& device) override {
+    Result<Trial> run(const Space&, const Choice&, const TrialKey&) override {
       Trial trial;
       trial.samples = {1};
-      trial.device = device;
       return trial;
     }
   } machine;
@@ -223,12 +223,54 @@ TEST(Sweep, EveryDeviceTakesItsShare) {
   std::map<std::string, int> used;
   Hooks hooks;
   hooks.store = [&](const StoredTrial& trial) -> Result<void> {
-    ++used[trial.trial.device];
+    ++used[trial.key.device];
     return {};
   };
   const Space space(subject, {});
   ASSERT_TRUE(sweep_problem(space, subject, machine, options, {}, hooks).ok());
-  EXPECT_EQ(used["0"] + used["1"], 10 * 21) << "all tie, so all get more rounds";
+  EXPECT_EQ(used["0"], 10 * (10 + 1)) << "half of the points and the default's twin; all tie and get more rounds";
+  EXPECT_EQ(used["1"], 10 * (10 + 2)) << "the default too, and its twin";
+}
+
+// The second device is a fifth slower, which is more than the points differ by.
+TEST(Sweep, PointsOfTwoDevicesAreComparedThroughTheDefault) {
+  const Subject subject = grid(6, 4);
+  class Devices final : public Machine {
+   public:
+    using Machine::Machine;
+    Result<Trial> run(const Space& space, const Choice& choice, const TrialKey& key) override {
+      const std::lock_guard lock(mutex_);
+      auto trial = Machine::run(space, choice, key);
+      if (key.device == "1") trial->samples[0] *= 1.2;
+      return trial;
+    }
+
+   private:
+    std::mutex mutex_;
+  };
+  const auto time = [](const Choice& c) { return 1 + 0.05 * std::abs(c[0] - 3.0) + 0.04 * c[1]; };
+  Options options;
+  options.devices = {"0", "1"};
+  std::set<std::string> best_on;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    options.seed = seed;
+    Devices machine(time, 0.003, seed);
+    machine.drift_size = 0.003;
+    machine.disturbed = 0;
+    const Space space(subject, {});
+    const auto swept = sweep_problem(space, subject, machine, options, {}, {});
+    ASSERT_TRUE(swept.ok());
+    const ProblemResult& result = *swept;
+    EXPECT_EQ(best_of(result), "tile=4,stages=1") << seed;
+    best_on.insert(result.points[*result.best].device);
+    EXPECT_NEAR(result.points[*result.best].against_default, 1 / 1.15, 0.02);
+    EXPECT_NEAR(result.regret, 1.15, 0.02);
+    ASSERT_EQ(result.elsewhere.size(), 1U);
+    EXPECT_EQ(result.elsewhere[0].device, "1");
+    EXPECT_EQ(result.points.size(), 24U);
+    for (const auto& [key, point] : machine.order) EXPECT_TRUE(key.point == point);
+  }
+  EXPECT_EQ(best_on, (std::set<std::string>{"0", "1"})) << "the seed decides which device has it";
 }
 
 struct Stability {

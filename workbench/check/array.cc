@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <vector>
 
 #include "pinch/formats.h"
 #include "pinch/npy.h"
@@ -145,6 +146,18 @@ void Array::values(std::int64_t first, std::span<double> out) const {
         out[i] = load<std::uint8_t>(bytes + index);
     }
   }
+}
+
+std::optional<std::int64_t> Array::first_nan() const {
+  if (view_.dtype == DType::kU8 || view_.dtype == DType::kF4) return std::nullopt;  // they have none
+  std::vector<double> block(1 << 14);
+  for (std::int64_t first = 0; first < size_; first += static_cast<std::int64_t>(block.size())) {
+    const auto here = std::span(block).first(std::min(block.size(), static_cast<std::size_t>(size_ - first)));
+    values(first, here);
+    const auto found = std::find_if(here.begin(), here.end(), [](double value) { return std::isnan(value); });
+    if (found != here.end()) return first + (found - here.begin());
+  }
+  return std::nullopt;
 }
 
 }  // namespace pinch::check

@@ -29,6 +29,8 @@ class Array {
   [[nodiscard]] std::int64_t size() const { return size_; }
   /// Elements [first, first + out.size()), exact in FP64. E2M1 lies two to a byte, the low nibble first.
   void values(std::int64_t first, std::span<double> out) const;
+  /// Flat index of the first NaN.
+  [[nodiscard]] std::optional<std::int64_t> first_nan() const;
 
  private:
   std::shared_ptr<const void> file_;

@@ -1,7 +1,6 @@
 #include "workbench/check/program.h"
 
 #include <fmt/core.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -10,19 +9,21 @@
 #include <fstream>
 
 #include "src/core/subprocess.h"
+#include "workbench/check/environment.h"
 #include "workbench/check/sha256.h"
 
 namespace pinch::check {
-namespace {
 
 namespace fs = std::filesystem;
 
-// The file that argv[0] names, found as the shell finds it.
-std::string program_file(const std::string& name) {
+std::string program_file(const std::string& name, const std::string& folder) {
   std::error_code ignored;
-  if (name.find('/') != std::string::npos) return fs::is_regular_file(name, ignored) ? name : "";
+  if (name.find('/') != std::string::npos) {
+    const std::string file = folder.empty() || name.front() == '/' ? name : folder + "/" + name;
+    return fs::is_regular_file(file, ignored) ? file : "";
+  }
   const char* variable = std::getenv("PATH");
-  std::string path = variable == nullptr ? "" : variable;
+  const std::string path = variable == nullptr ? "" : variable;
   for (std::size_t at = 0; at <= path.size();) {
     const std::size_t end = std::min(path.find(':', at), path.size());
     const std::string file = path.substr(at, end - at) + "/" + name;
@@ -31,8 +32,6 @@ std::string program_file(const std::string& name) {
   }
   return {};
 }
-
-}  // namespace
 
 std::string ProgramRun::identity() const {
   std::string text = ending;
@@ -93,13 +92,8 @@ Result<nlohmann::ordered_json> record(const Program& program, const std::string&
     return Error{ErrorCode::kIllegal, fmt::format("the baseline {}\n{}", result.ending, result.err),
                  program.argv.front()};
   }
-  nlohmann::ordered_json environment = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : program.environment) environment[name] = value;
-  for (const char* name : {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PYTHONPATH"}) {
-    if (const char* value = std::getenv(name)) environment[name] = value;
-  }
-  utsname system = {};
-  ::uname(&system);
+  nlohmann::ordered_json variables = run_variables();
+  for (const auto& [name, value] : program.environment) variables[name] = value;
   const std::string file = program_file(program.argv.front());
   std::string binary;
   if (!file.empty()) {
@@ -111,13 +105,10 @@ Result<nlohmann::ordered_json> record(const Program& program, const std::string&
   ::gmtime_r(&seconds, &now);
   char stamp[32];
   std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &now);
-  nlohmann::ordered_json manifest{{"command", program.argv},
-                                  {"recorded_at", stamp},
-                                  {"program", {{"file", file}, {"sha256", binary}}},
-                                  {"system", fmt::format("{} {} {}", system.sysname, system.release, system.machine)},
-                                  {"environment", environment},
-                                  {"inputs", inputs},
-                                  {"outputs", result.outputs}};
+  nlohmann::ordered_json manifest{
+      {"command", program.argv},      {"recorded_at", stamp},   {"program", {{"file", file}, {"sha256", binary}}},
+      {"environment", environment()}, {"variables", variables}, {"inputs", inputs},
+      {"outputs", result.outputs}};
   const std::string path = folder + "/manifest.json";
   std::ofstream out(path);
   out << manifest.dump(2) << '\n';

@@ -35,10 +35,13 @@ Result<ProgramRun> run_program(const Program& program, const std::string& output
                                const std::function<bool()>& stop_requested = {});
 
 /// Runs it once and leaves FOLDER/outputs and FOLDER/manifest.json: the command, its outputs and inputs with their
-/// hashes, the program file's hash and the environment. Errors: those of run_program; kIllegal where the program
-/// failed.
+/// hashes, the program file's hash, the machine (environment.h) and the variables. Errors: those of run_program;
+/// kIllegal where the program failed.
 Result<nlohmann::ordered_json> record(const Program& program, const std::string& folder,
                                       const std::function<bool()>& stop_requested = {});
+
+/// The file that argv[0] of a command run in `folder` names, found in PATH unless it holds a '/'. Empty: there is none.
+std::string program_file(const std::string& name, const std::string& folder = {});
 
 /// SHA-256 of every file under a folder, by its relative path; empty for an empty path. Errors: kNotFound, kIo.
 Result<std::map<std::string, std::string>> hash_folder(const std::string& folder);

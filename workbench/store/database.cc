@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 #include <sqlite3.h>
 
+#include <chrono>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 namespace pinch::store {
 
@@ -64,8 +66,17 @@ Result<Database> Database::open(const std::string& path) {
   if (opened != SQLITE_OK) return database.failure("open");
   sqlite3_extended_result_codes(raw, 1);
   sqlite3_busy_timeout(raw, kBusyTimeoutMs);
+  // Of two that make a file a WAL file at once SQLite turns one away without the wait: both hold what both need.
+  const auto start = std::chrono::steady_clock::now();
+  auto made = database.execute("PRAGMA journal_mode = WAL");
+  while (!made.ok() && (sqlite3_errcode(raw) & 0xff) == SQLITE_BUSY &&
+         std::chrono::steady_clock::now() - start < std::chrono::milliseconds(kBusyTimeoutMs)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    made = database.execute("PRAGMA journal_mode = WAL");
+  }
+  PINCH_TRY(std::move(made));
   // NORMAL: a power cut may lose the last transactions, never the file. Samples can be measured again.
-  PINCH_TRY(database.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON"));
+  PINCH_TRY(database.execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON"));
   return database;
 }
 

@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "src/core/subprocess.h"
+#include "workbench/check/environment.h"
+#include "workbench/check/program.h"
 #include "workbench/check/sha256.h"
 #include "workbench/sweep/trial.h"
 
@@ -40,6 +42,19 @@ std::vector<std::string> defines(const Subject& subject, const Values& values) {
   return list;
 }
 
+Result<std::string> build_key(const Subject& subject) {
+  std::string key;
+  std::vector<std::string> files = subject.build->sources;
+  if (std::string compiler = check::program_file(subject.build->command.front(), subject.folder); !compiler.empty())
+    files.push_back(std::move(compiler));
+  for (const std::string& file : files) {
+    PINCH_ASSIGN(hash, check::sha256_file(file));
+    key += hash + '\n';
+  }
+  for (const auto& [name, value] : check::build_variables()) key += fmt::format("{}={}\n", name, value);
+  return key;
+}
+
 Result<Built> build(const Subject& subject, const Values& knobs, const std::string& folder,
                     const std::function<bool()>& stop_requested) {
   Values values = knobs;
@@ -50,10 +65,8 @@ Result<Built> build(const Subject& subject, const Values& knobs, const std::stri
   PINCH_ASSIGN(for_key, arguments(subject, values));
   std::string key;
   for (const std::string& word : for_key) key += word + '\n';
-  for (const std::string& source : subject.build->sources) {
-    PINCH_ASSIGN(hash, check::sha256_file(source));
-    key += hash + '\n';
-  }
+  PINCH_ASSIGN(rest, build_key(subject));
+  key += rest;
   const std::string place = folder + "/" + check::sha256(key).substr(0, 32);
   Built built;
   built.binary = place + "/" + subject.build->binary;

@@ -16,8 +16,12 @@ struct Built {
   double compile_s = 0;  ///< 0: it was cached
 };
 
+/// What every build of the subject depends on beside its command: the contents of its sources, the compiler's file, and
+/// the variables that compilers read. Errors: kNotFound, kIo for a source.
+Result<std::string> build_key(const Subject& subject);
+
 /// Runs the subject's build with the knobs of `values` unless FOLDER/<hash> holds its result: the hash is over the
-/// command and the contents of the sources. A build that fails is not cached. Safe with others that build the same at
+/// command and build_key(). A build that fails is not cached. Safe with others that build the same at
 /// once. Errors: kNotFound, kIo for a source or the folder; kInterrupted.
 Result<Built> build(const Subject& subject, const Values& values, const std::string& folder,
                     const std::function<bool()>& stop_requested = {});

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "workbench/check/environment.h"
+#include "workbench/check/program.h"
 #include "workbench/check/sha256.h"
 
 namespace pinch::sweep {
@@ -17,33 +19,6 @@ using measure::Verdict;
 
 constexpr std::uintmax_t kLargestHashed = std::uintmax_t{1} << 30;
 
-// An empty folder that goes away with this.
-class Scratch {
- public:
-  explicit Scratch(const std::string& parent) {
-    static std::atomic<unsigned> counter = 0;
-    path_ = fmt::format("{}/{}-{}", parent, ::getpid(), counter++);
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-    fs::create_directories(path_, failed_);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] Result<void> made() const {
-    if (failed_) return Error{ErrorCode::kIo, "cannot be created: " + failed_.message(), path_};
-    return {};
-  }
-
- private:
-  std::string path_;
-  std::error_code failed_;
-};
-
 Result<void> make_folder(const std::string& path) {
   std::error_code failed;
   fs::create_directories(path, failed);
@@ -53,22 +28,61 @@ Result<void> make_folder(const std::string& path) {
 
 }  // namespace
 
+OutputFolders::~OutputFolders() {
+  std::error_code ignored;
+  for (const std::string& folder : idle_) fs::remove_all(folder, ignored);
+}
+
+Result<std::string> OutputFolders::take() {
+  const std::lock_guard lock(mutex_);
+  std::error_code ignored;
+  if (!idle_.empty()) {
+    std::string folder = std::move(idle_.back());
+    idle_.pop_back();
+    if (fs::is_directory(folder, ignored)) return folder;
+  }
+  std::string folder = fmt::format("{}/{}-{}", parent_, ::getpid(), made_++);
+  fs::remove_all(folder, ignored);
+  PINCH_TRY(make_folder(folder));
+  return folder;
+}
+
+void OutputFolders::give_back(std::string folder) {
+  std::error_code failed;
+  bool empty = true;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    std::error_code kept;
+    fs::remove_all(at->path(), kept);
+    empty = empty && !kept;
+  }
+  if (failed || !empty) return;
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(folder));
+}
+
 Result<std::string> sweep_key(const Subject& subject, std::string_view settings) {
   std::string parts = subject.text + '\n' + std::string(settings);
-  std::vector<std::string> files;
-  if (subject.build) files = subject.build->sources;
-  for (const std::string& word : subject.command) {
-    if (word.find("${") == std::string::npos)
-      files.push_back(fs::path(word).is_absolute() ? word : subject.folder + "/" + word);
-  }
-  for (const Input& input : subject.inputs) {
-    if (!input.file.empty()) files.push_back(input.file);
-  }
-  for (const std::string& file : files) {
-    std::error_code ignored;
-    if (!fs::is_regular_file(file, ignored) || fs::file_size(file, ignored) > kLargestHashed) continue;
+  for (const auto& [name, value] : check::run_variables()) parts += fmt::format("\n{}={}", name, value);
+  const auto add = [&](const std::string& file) -> Result<void> {
     PINCH_ASSIGN(hash, check::sha256_file(file));
     parts += '\n' + hash;
+    return {};
+  };
+  std::vector<std::string> sources = subject.sources;
+  if (subject.build) {
+    PINCH_ASSIGN(build, build_key(subject));
+    parts += build;
+  }
+  for (const std::string& source : sources) PINCH_TRY(add(source));
+  // What else is a file of a bearable size: the program, the arguments, the inputs.
+  std::vector<std::string> files = {check::program_file(subject.command.front(), subject.folder)};
+  for (auto word = subject.command.begin() + 1; word != subject.command.end(); ++word) {
+    files.push_back(fs::path(*word).is_absolute() ? *word : subject.folder + "/" + *word);
+  }
+  for (const Input& input : subject.inputs) files.push_back(input.file);
+  for (const std::string& file : files) {
+    std::error_code ignored;
+    if (fs::is_regular_file(file, ignored) && fs::file_size(file, ignored) <= kLargestHashed) PINCH_TRY(add(file));
   }
   return check::sha256(parts);
 }
@@ -144,26 +158,33 @@ Result<void> ProcessExecutor::build_all(const Space& space, const std::vector<Ch
   return {};
 }
 
-ProcessExecutor::~ProcessExecutor() {
-  std::error_code ignored;
-  if (!baseline_folder_.empty()) fs::remove_all(baseline_folder_, ignored);
-}
-
 Result<void> ProcessExecutor::record_baseline(const Space& space) {
   baseline_failure_.clear();
   baseline_hashes_.clear();
-  std::error_code ignored;
-  if (!baseline_folder_.empty()) fs::remove_all(baseline_folder_, ignored);
   if (subject_.outputs.empty()) return {};
-  baseline_folder_ =
-      fmt::format("{}/baseline/{}-{}", places_.work,
-                  check::sha256(key_ + problem_text(subject_, space.problem())).substr(0, 16), ::getpid());
-  PINCH_TRY(make_folder(baseline_folder_));
-  PINCH_ASSIGN(trial, execute(space, space.standard(), "", /*poison=*/false, baseline_folder_));
+  baseline_folder_ = fmt::format("{}/baseline/{}", places_.work,
+                                 check::sha256(key_ + problem_text(subject_, space.problem())).substr(0, 16));
+  std::error_code failed;
+  if (places_.fresh) fs::remove_all(baseline_folder_, failed);
+  PINCH_ASSIGN(values, space.values(space.standard()));
+  if (fs::is_directory(baseline_folder_, failed)) {
+    Trial there;
+    hash_outputs(subject_, values, baseline_folder_, there);
+    baseline_hashes_ = there.outputs;
+    if (there.verdict == Verdict::kOk) return {};
+    fs::remove_all(baseline_folder_, failed);
+  }
+  PINCH_ASSIGN(folder, folders_.take());
+  PINCH_ASSIGN(trial, execute(space, space.standard(), places_.device, /*poison=*/false, folder));
+  baseline_hashes_ = trial.outputs;
   if (trial.verdict != Verdict::kOk) {
     baseline_failure_ = fmt::format("{}: {}", measure::to_string(trial.verdict), trial.detail);
+    folders_.give_back(std::move(folder));
+    return {};
   }
-  baseline_hashes_ = trial.outputs;
+  PINCH_TRY(make_folder(places_.work + "/baseline"));
+  fs::rename(folder, baseline_folder_, failed);
+  if (failed) return Error{ErrorCode::kIo, "cannot be created: " + failed.message(), baseline_folder_};
   return {};
 }
 
@@ -199,19 +220,18 @@ Result<Trial> ProcessExecutor::execute(const Space& space, const Choice& choice,
   setting.poison = poison;
   PINCH_ASSIGN(trial, run_trial(subject_, setting, stop_));
   trial.binary = binary_hash;
-  if (trial.verdict == Verdict::kOk && baseline_failure_.empty() && outputs != baseline_folder_ &&
+  if (trial.verdict == Verdict::kOk && !baseline_hashes_.empty() && baseline_failure_.empty() &&
       trial.outputs != baseline_hashes_) {
     judge_outputs(subject_, setting.values, outputs, baseline_folder_, trial);
   }
   return trial;
 }
 
-Result<Trial> ProcessExecutor::run(const Space& space, const Choice& choice, const TrialKey& key,
-                                   const std::string& device) {
-  static_cast<void>(key);
-  const Scratch outputs(places_.work + "/trials");
-  PINCH_TRY(outputs.made());
-  return execute(space, choice, device, /*poison=*/false, outputs.path());
+Result<Trial> ProcessExecutor::run(const Space& space, const Choice& choice, const TrialKey& key) {
+  PINCH_ASSIGN(outputs, folders_.take());
+  auto trial = execute(space, choice, key.device, /*poison=*/false, outputs);
+  folders_.give_back(std::move(outputs));
+  return trial;
 }
 
 Result<Measured> ProcessExecutor::demonstrate(const Space& space, const Choice& choice, int times) {
@@ -219,10 +239,11 @@ Result<Measured> ProcessExecutor::demonstrate(const Space& space, const Choice& 
   point.choice = choice;
   point.text = space.text(choice);
   for (int i = 0; i < times; ++i) {
-    const Scratch outputs(places_.work + "/trials");
-    PINCH_TRY(outputs.made());
-    PINCH_ASSIGN(trial, execute(space, choice, "", /*poison=*/true, outputs.path()));
-    fold(point, {{{}, point.text, Role::kSample, i}, std::move(trial)}, subject_.change);
+    PINCH_ASSIGN(outputs, folders_.take());
+    auto trial = execute(space, choice, places_.device, /*poison=*/true, outputs);
+    folders_.give_back(std::move(outputs));
+    if (!trial.ok()) return trial.error();
+    fold(point, {{{}, point.text, Role::kSample, i, places_.device}, std::move(*trial)}, subject_.change);
   }
   return point;
 }

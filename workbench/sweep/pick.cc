@@ -11,7 +11,8 @@ namespace {
 
 using measure::Verdict;
 
-constexpr double kWidestBand = 0.05;  // on a louder machine equal times say nothing
+constexpr double kWidestBand = 0.05;       // on a louder machine equal times say nothing
+constexpr std::size_t kFewestSamples = 3;  // nor do one or two of them
 
 double median(const std::vector<double>& values) {
   return measure::summarize(values).median;
@@ -28,7 +29,7 @@ void fold(Measured& point, const StoredTrial& stored, check::Change change) {
   const Trial& trial = stored.trial;
   ++point.trials;
   if (point.binary.empty()) point.binary = trial.binary;
-  if (point.device.empty()) point.device = trial.device;
+  point.device = stored.key.device;
   if (point.verdict != Verdict::kOk) return;
   const bool changed = !point.outputs.empty() && !trial.outputs.empty() && point.outputs != trial.outputs;
   const std::string remark =
@@ -63,7 +64,36 @@ void fold(Measured& point, const StoredTrial& stored, check::Change change) {
   }
 }
 
-double cost_ratio(const Measured& a, const Measured& b, bool lower_is_better) {
+Costs::Costs(const std::vector<Measured>& points, std::size_t standard, bool lower_is_better)
+    : lower_is_better_(lower_is_better) {
+  if (standard >= points.size()) return;
+  for (const Measured& point : points) {
+    if (point.choice == points[standard].choice && point.metric()) standards_.emplace(point.device, &point);
+  }
+  first_ = standard_beside(points[standard]);
+}
+
+std::optional<double> Costs::of(const Measured& point) const {
+  const auto metric = point.metric();
+  if (!metric) return std::nullopt;
+  const Measured* beside = standard_beside(point);
+  if (beside == first_ || beside == nullptr || first_ == nullptr) return of(*metric);
+  return of(*metric) * of(*first_->metric()) / of(*beside->metric());
+}
+
+const Measured* Costs::standard_beside(const Measured& point) const {
+  const auto found = standards_.find(point.device);
+  return found == standards_.end() ? nullptr : found->second;
+}
+
+double Costs::ratio(const Measured& a, const Measured& b) const {
+  const Measured* beside_a = standard_beside(a);
+  const Measured* beside_b = standard_beside(b);
+  if (a.device == b.device || beside_a == nullptr || beside_b == nullptr) return ratio_on_one_device(a, b);
+  return ratio_on_one_device(a, *beside_a) / ratio_on_one_device(b, *beside_b);
+}
+
+double Costs::ratio_on_one_device(const Measured& a, const Measured& b) const {
   std::map<int, double> of_b;
   for (std::size_t i = 0; i < b.samples.size(); ++i) of_b[b.rounds[i]] = b.samples[i];
   std::vector<double> ratios;
@@ -72,47 +102,55 @@ double cost_ratio(const Measured& a, const Measured& b, bool lower_is_better) {
   }
   constexpr std::size_t kFewestPairs = 3;
   const double ratio = ratios.size() >= kFewestPairs ? median(ratios) : *a.metric() / *b.metric();
-  return lower_is_better ? ratio : 1 / ratio;
+  return lower_is_better_ ? ratio : 1 / ratio;
 }
 
-std::vector<std::size_t> contenders(const std::vector<Measured>& points, const Pick& pick, const PickPolicy& policy) {
+std::vector<std::size_t> contenders(const std::vector<Measured>& points, std::size_t standard, const Pick& pick,
+                                    const PickPolicy& policy) {
+  const Costs costs(points, standard, policy.lower_is_better);
   std::vector<std::size_t> list;
   for (std::size_t i = 0; i < points.size() && pick.fastest != nullptr; ++i) {
-    if (points[i].metric() && cost_ratio(points[i], *pick.fastest, policy.lower_is_better) <= 1 + 2 * pick.band)
-      list.push_back(i);
+    if (points[i].metric() && costs.ratio(points[i], *pick.fastest) <= 1 + 2 * pick.band) list.push_back(i);
   }
   return list;
 }
 
 Pick pick(const std::vector<Measured>& points, std::size_t standard, const PickPolicy& policy) {
   Pick result;
-  // As a cost: a metric of which more is better counts by its reciprocal, so that bands are ratios both ways.
-  const auto cost = [&](double value) { return policy.lower_is_better ? value : 1 / value; };
+  const Costs costs(points, standard, policy.lower_is_better);
   const Measured* origin = standard < points.size() && points[standard].metric() ? &points[standard] : nullptr;
+  const auto elsewhere = [&](const Measured& point) {
+    return &point != &points[standard] && point.choice == points[standard].choice;
+  };
   for (const Measured& point : points) {
-    const auto metric = point.metric();
-    if (metric && (result.fastest == nullptr || cost(*metric) < cost(*result.fastest->metric())))
-      result.fastest = &point;
+    const auto cost = elsewhere(point) ? std::nullopt : costs.of(point);
+    if (cost && (result.fastest == nullptr || *cost < *costs.of(*result.fastest))) result.fastest = &point;
   }
   if (result.fastest == nullptr) return result;
-  result.aa_spread =
-      origin != nullptr ? measure::spread(origin->samples, origin->twin) : std::numeric_limits<double>::infinity();
+  result.aa_spread = std::numeric_limits<double>::infinity();
+  for (const Measured& point : points) {
+    if (point.choice != points[standard].choice || !point.metric()) continue;
+    const double spread = measure::spread(point.samples, point.twin);
+    if (std::isfinite(spread) && !(spread <= result.aa_spread && std::isfinite(result.aa_spread)))
+      result.aa_spread = spread;
+  }
   result.band = std::max(policy.tie_band, measure::relative_noise(result.fastest->samples));
   if (std::isfinite(result.aa_spread)) result.band = std::max(result.band, result.aa_spread);
-  if (origin != nullptr) result.regret = cost_ratio(*origin, *result.fastest, policy.lower_is_better);
+  if (origin != nullptr) result.regret = costs.ratio(*origin, *result.fastest);
   const auto ties = [&](const Measured& point) {
-    return point.metric() && cost_ratio(point, *result.fastest, policy.lower_is_better) <= 1 + result.band;
+    return point.metric() && costs.ratio(point, *result.fastest) <= 1 + result.band;
   };
   result.best = origin != nullptr && ties(*origin) ? origin : nullptr;
   for (const Measured& point : points) {
-    if (result.best != nullptr || !ties(point)) continue;
+    if (result.best != nullptr || elsewhere(point) || !ties(point)) continue;
     const auto index = static_cast<int>(&point - points.data());
     const auto again = point.confirm.find(index);
-    if (origin != nullptr && again != point.confirm.end()) {
-      const auto beside = origin->confirm.find(index);
-      const double standard_cost = cost(beside != origin->confirm.end() ? beside->second : *origin->metric());
-      const double lead = cost_ratio(point, *origin, policy.lower_is_better);
-      if (cost(again->second) / standard_cost > (1 + lead) / 2) continue;
+    const Measured* beside = costs.standard_beside(point);
+    if (beside != nullptr && again != point.confirm.end()) {
+      const auto with_it = beside->confirm.find(index);
+      const double standard_cost = costs.of(with_it != beside->confirm.end() ? with_it->second : *beside->metric());
+      const double lead = costs.ratio(point, *beside);
+      if (costs.of(again->second) / standard_cost > (1 + lead) / 2) continue;
     }
     result.best = &point;
     result.surprising = again == point.confirm.end();
@@ -121,7 +159,8 @@ Pick pick(const std::vector<Measured>& points, std::size_t standard, const PickP
   return result;
 }
 
-std::vector<Finding> no_effect(const Subject& subject, const std::vector<Measured>& points, double band) {
+std::vector<Finding> no_effect(const Subject& subject, const std::vector<Measured>& points, const Costs& costs,
+                               double band) {
   std::vector<Finding> findings;
   for (std::size_t knob = 0; knob < subject.knobs.size(); ++knob) {
     if (subject.knobs[knob].values.size() < 2) continue;
@@ -143,9 +182,10 @@ std::vector<Finding> no_effect(const Subject& subject, const std::vector<Measure
       const Measured& first = *group.front();
       for (const Measured* point : group) {
         by_binary = by_binary && !point->binary.empty() && point->binary == first.binary;
-        by_result = by_result && point->metric() && first.metric() && point->outputs == first.outputs;
+        by_result = by_result && point->metric() && point->samples.size() >= kFewestSamples && first.metric() &&
+                    point->outputs == first.outputs;
         if (!by_result) continue;
-        const double ratio = *point->metric() / *first.metric();
+        const double ratio = *costs.of(*point) / *costs.of(first);
         widest = std::max(widest, std::max(ratio, 1 / ratio) - 1);
       }
     }

@@ -123,7 +123,7 @@ Result<Recording> read_recording(const std::string& path) {
   return recording;
 }
 
-Result<Trial> ReplayExecutor::run(const Space& space, const Choice& choice, const TrialKey& key, const std::string&) {
+Result<Trial> ReplayExecutor::run(const Space& space, const Choice& choice, const TrialKey& key) {
   const auto found = recording_.trials.find(space.text(choice));
   Trial trial;
   if (found == recording_.trials.end()) {

@@ -24,7 +24,7 @@ Result<Recording> read_recording(const std::string& path);
 class ReplayExecutor final : public Executor {
  public:
   explicit ReplayExecutor(const Recording& recording) : recording_(recording) {}
-  Result<Trial> run(const Space& space, const Choice& choice, const TrialKey& key, const std::string& device) override;
+  Result<Trial> run(const Space& space, const Choice& choice, const TrialKey& key) override;
 
  private:
   const Recording& recording_;

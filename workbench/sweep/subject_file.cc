@@ -86,6 +86,13 @@ class Reader {
     fail(*node, fmt::format("'{}' is an integer", key));
     return otherwise;
   }
+  bool flag(const toml::table& table, std::string_view key) {
+    const toml::node* node = get(table, key, false);
+    if (node == nullptr) return false;
+    if (const auto* value = node->as_boolean()) return value->get();
+    fail(*node, fmt::format("'{}' is true or false", key));
+    return false;
+  }
   std::vector<std::string> texts(const toml::table& table, std::string_view key, bool required = false) {
     std::vector<std::string> list;
     const toml::node* node = get(table, key, required);
@@ -427,6 +434,13 @@ void read_limits(Reader& reader, const toml::table& root, Subject& subject) {
   }
 }
 
+std::vector<std::string> absolute(std::vector<std::string> files, const std::string& folder) {
+  for (std::string& file : files) {
+    if (fs::path(file).is_relative()) file = folder + "/" + file;
+  }
+  return files;
+}
+
 void read_build(Reader& reader, const toml::table& root, Subject& subject) {
   const toml::table* table = reader.table(root, "build");
   if (table == nullptr) return;
@@ -439,9 +453,7 @@ void read_build(Reader& reader, const toml::table& root, Subject& subject) {
   if (build.binary.empty() || build.binary.find('/') != std::string::npos) {
     reader.fail(*table, "'binary' is a file name; the folder is the build cache's");
   }
-  for (std::string& source : build.sources) {
-    if (fs::path(source).is_relative()) source = subject.folder + "/" + source;
-  }
+  build.sources = absolute(std::move(build.sources), subject.folder);
   subject.build = std::move(build);
 }
 
@@ -512,13 +524,14 @@ Result<Subject> read_table(const toml::table& root, std::string_view text, const
   std::error_code ignored;
   subject.file = fs::absolute(path, ignored).lexically_normal();
   reader.allow(root, "a subject",
-               {"name", "command", "folder", "environment", "build", "problem", "knobs", "let", "constraint",
+               {"name", "command", "sources", "folder", "environment", "build", "problem", "knobs", "let", "constraint",
                 "contract", "inputs", "outputs", "check", "metric", "limits"});
   subject.name = reader.text(root, "name", true);
   const std::string folder = reader.text(root, "folder", false, ".");
   subject.folder = (fs::path(subject.file).parent_path() / folder).lexically_normal();
   if (subject.folder.size() > 1 && subject.folder.back() == '/') subject.folder.pop_back();
   subject.command = reader.texts(root, "command", true);
+  subject.sources = absolute(reader.texts(root, "sources"), subject.folder);
   read_build(reader, root, subject);
   if (const toml::table* problem = reader.table(root, "problem")) {
     for (const auto& [key, node] : *problem) subject.problem.push_back({std::string(key.str()), reader.values(node)});
@@ -547,7 +560,8 @@ Result<Subject> read_table(const toml::table& root, std::string_view text, const
   read_inputs(reader, root, subject);
   read_outputs(reader, root, subject);
   if (const toml::table* check = reader.table(root, "check")) {
-    reader.allow(*check, "check", {"change"});
+    reader.allow(*check, "check", {"change", "nan"});
+    subject.nan_allowed = reader.flag(*check, "nan");
     subject.change = reader.choice(*check, "change", Change::kReorder,
                                    {{"reorder", Change::kReorder}, {"algebra", Change::kAlgebra}});
   }

@@ -75,7 +75,7 @@ struct Metric {
 
 struct Build {
   std::vector<std::string> command;
-  std::vector<std::string> sources;  ///< absolute; their contents are part of the build's key
+  std::vector<std::string> sources;  ///< absolute; their contents are part of build_key()
   std::string binary = "subject";    ///< file name of ${binary}
   double timeout_s = 600;
 };
@@ -86,6 +86,7 @@ struct Subject {
   std::string folder;  ///< where commands run; absolute
   std::string text;    ///< the file's contents: part of the key of every stored result
   std::vector<std::string> command;
+  std::vector<std::string> sources;  ///< absolute; files that the program imports or reads
   std::optional<Build> build;
   std::vector<Axis> problem;
   std::vector<Knob> knobs;
@@ -94,6 +95,7 @@ struct Subject {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   check::Change change = check::Change::kReorder;  ///< how outputs are compared with the baseline's
+  bool nan_allowed = false;                        ///< in outputs
   Metric metric;
   std::vector<std::pair<std::string, std::string>> environment;
   double timeout_s = 60;

@@ -33,41 +33,50 @@ void shuffle(std::vector<T>& list, std::mt19937_64& random) {
   for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[random() % i]);
 }
 
-// Runs trials by rounds and keeps what they say.
+// Runs trials by rounds and keeps what they say. A point keeps to one device, so that its samples are of one kind;
+// which one the seed decides, so that no knob goes with a device. The default runs on each, and points of two devices
+// are compared by how they stand to it.
 class Run {
  public:
   Run(const Space& space, const Subject& subject, Executor& executor, const Options& options, const Hooks& hooks,
-      std::vector<Choice> plan)
+      const std::vector<Choice>& plan)
       : space_(space),
         executor_(executor),
         options_(options),
         hooks_(hooks),
-        plan_(std::move(plan)),
+        size_(plan.size()),
         problem_(problem_text(subject, space.problem())),
         change_(subject.change),
         random_(options.seed ^ hash(problem_)) {
-    for (std::size_t i = 0; i < plan_.size(); ++i) {
-      Measured point;
-      point.choice = plan_[i];
-      point.text = space.text(plan_[i]);
-      points_.push_back(std::move(point));
+    for (const std::string& device : options.devices) {
+      if (std::find(devices_.begin(), devices_.end(), device) == devices_.end()) devices_.push_back(device);
     }
+    if (devices_.empty()) devices_.emplace_back();
+    for (const Choice& choice : plan) add_point(choice, devices_.front());
+    std::vector<std::size_t> others(size_ - 1);
+    for (std::size_t i = 0; i < others.size(); ++i) others[i] = i + 1;
+    std::mt19937_64 order(options.seed + hash(problem_));
+    shuffle(others, order);
+    for (std::size_t i = 0; i < others.size(); ++i) points_[others[i]].device = devices_[(i + 1) % devices_.size()];
+    for (std::size_t i = 1; i < devices_.size(); ++i) add_point(plan.front(), devices_[i]);
   }
 
   void restore(const std::vector<StoredTrial>& stored) {
-    std::map<std::string_view, std::size_t> index;
-    for (std::size_t i = 0; i < points_.size(); ++i) index[points_[i].text] = i;
     for (const StoredTrial& each : stored) {
-      const auto found = index.find(each.key.point);
-      if (each.key.problem == problem_ && found != index.end()) known_.emplace(each.key, each);
+      if (each.key.problem == problem_) known_.emplace(each.key, each);
     }
   }
 
+  /// The points of the plan, then the default on every device but the first.
   [[nodiscard]] std::vector<Measured>& points() { return points_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::mt19937_64& random() { return random_; }
   [[nodiscard]] bool ended() const { return stopped() || over_budget(); }
   [[nodiscard]] bool stopped() const { return interrupted_ || (hooks_.stop_requested && hooks_.stop_requested()); }
-  void expect(std::size_t trials) { expected_ = trials; }
+  [[nodiscard]] Costs costs() const { return {points_, 0, options_.policy.lower_is_better}; }
+  [[nodiscard]] Pick picked() const { return pick(points_, 0, options_.policy); }
+  /// Every point and the default's twin, `rounds` times.
+  void expect(int rounds) { expected_ = (points_.size() + devices_.size()) * static_cast<std::size_t>(rounds); }
 
   /// One process a point, in a random order, with a second one of the default in between.
   Result<void> round(const std::vector<std::size_t>& active, int number, bool twin = true) {
@@ -75,17 +84,26 @@ class Run {
     for (const std::size_t point : active) {
       if (points_[point].verdict == Verdict::kOk) jobs.push_back({point, key(point, Role::kSample, number)});
     }
-    if (twin && points_[0].verdict == Verdict::kOk) jobs.push_back({0, key(0, Role::kTwin, number)});
+    for (std::size_t device = 0; device < devices_.size(); ++device) {
+      const std::size_t standard = standard_on(devices_[device]);
+      if (points_[standard].verdict != Verdict::kOk || !uses(jobs, devices_[device])) continue;
+      const std::vector<int>& seen = points_[standard].rounds;
+      const bool there = std::find(active.begin(), active.end(), standard) != active.end() ||
+                         std::find(seen.begin(), seen.end(), number) != seen.end();
+      if (devices_.size() > 1 && !there) jobs.push_back({standard, key(standard, Role::kSample, number)});
+      if (twin) jobs.push_back({standard, key(standard, Role::kTwin, number)});
+    }
     // A stream of its own for each round: the order does not depend on what a resumed run left out.
     std::mt19937_64 order(options_.seed * 1'000'003 + hash(problem_) + static_cast<std::uint64_t>(number));
     shuffle(jobs, order);
     return run_jobs(jobs);
   }
 
-  /// One more process of the point, right after one of the default.
+  /// One more process of the point, right after one of the default on the same device.
   Result<void> confirm(std::size_t point) {
     const int number = static_cast<int>(point);
-    return run_jobs({{0, key(0, Role::kConfirm, number)}, {point, key(point, Role::kConfirm, number)}});
+    const std::size_t standard = standard_on(points_[point].device);
+    return run_jobs({{standard, key(standard, Role::kConfirm, number)}, {point, key(point, Role::kConfirm, number)}});
   }
 
  private:
@@ -94,28 +112,54 @@ class Run {
     TrialKey key;
   };
 
+  void add_point(const Choice& choice, const std::string& device) {
+    Measured point;
+    point.choice = choice;
+    point.text = space_.text(choice);
+    point.device = device;
+    points_.push_back(std::move(point));
+  }
+  [[nodiscard]] std::size_t standard_on(const std::string& device) const {
+    const auto at = std::find(devices_.begin(), devices_.end(), device) - devices_.begin();
+    return at == 0 ? 0 : size_ - 1 + static_cast<std::size_t>(at);
+  }
+  [[nodiscard]] bool uses(const std::vector<Job>& jobs, const std::string& device) const {
+    return std::any_of(jobs.begin(), jobs.end(), [&](const Job& job) { return job.key.device == device; });
+  }
   [[nodiscard]] bool over_budget() const {
     return options_.budget_s > 0 && std::chrono::duration<double>(Clock::now() - start_).count() >= options_.budget_s;
   }
-  TrialKey key(std::size_t point, Role role, int number) { return {problem_, points_[point].text, role, number}; }
+  TrialKey key(std::size_t point, Role role, int number) {
+    return {problem_, points_[point].text, role, number, points_[point].device};
+  }
 
+  // One thread for each entry of options.devices takes the jobs of its device; an entry that stands there twice has
+  // two.
   Result<void> run_jobs(const std::vector<Job>& jobs) {
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&](const std::string& device) {
-      for (std::size_t at = 0; !ended() && (at = next++) < jobs.size();) run_job(jobs[at], device);
+    struct Queue {
+      std::vector<const Job*> jobs;
+      std::atomic<std::size_t> next = 0;
+    };
+    std::map<std::string, Queue> queues;
+    for (const Job& job : jobs) queues[job.key.device].jobs.push_back(&job);
+    const auto work = [&](Queue& queue) {
+      for (std::size_t at = 0; !ended() && (at = queue.next++) < queue.jobs.size();) run_job(*queue.jobs[at]);
     };
     if (options_.devices.size() < 2) {
-      work(options_.devices.empty() ? "" : options_.devices.front());
+      for (auto& [device, queue] : queues) work(queue);
     } else {
       std::vector<std::thread> workers;
-      for (const std::string& device : options_.devices) workers.emplace_back(work, device);
+      for (const std::string& device : options_.devices) {
+        if (const auto found = queues.find(device); found != queues.end())
+          workers.emplace_back(work, std::ref(found->second));
+      }
       for (std::thread& worker : workers) worker.join();
     }
     if (error_) return *error_;
     return {};
   }
 
-  void run_job(const Job& job, const std::string& device) {
+  void run_job(const Job& job) {
     StoredTrial stored{job.key, {}};
     {
       const std::lock_guard lock(mutex_);
@@ -126,7 +170,7 @@ class Run {
         return;
       }
     }
-    auto trial = executor_.run(space_, plan_[job.point], job.key, device);
+    auto trial = executor_.run(space_, points_[job.point].choice, job.key);
     const std::lock_guard lock(mutex_);
     if (!trial.ok()) {
       interrupted_ = true;
@@ -150,10 +194,11 @@ class Run {
   Executor& executor_;
   const Options& options_;
   const Hooks& hooks_;
-  std::vector<Choice> plan_;
+  std::size_t size_;
   std::string problem_;
   check::Change change_;
   std::mt19937_64 random_;
+  std::vector<std::string> devices_;  // each once
   std::vector<Measured> points_;
   std::map<TrialKey, StoredTrial> known_;
   std::mutex mutex_;
@@ -170,11 +215,10 @@ std::vector<std::size_t> indices(std::size_t size) {
 }
 
 // The better ones first; points without a metric last.
-void sort_by_metric(std::vector<std::size_t>& list, const std::vector<Measured>& points, bool lower_is_better) {
+void sort_by_cost(std::vector<std::size_t>& list, Run& run) {
+  const Costs costs = run.costs();
   const auto cost = [&](std::size_t i) {
-    const auto metric = points[i].metric();
-    if (!metric) return std::numeric_limits<double>::infinity();
-    return lower_is_better ? *metric : -*metric;
+    return costs.of(run.points()[i]).value_or(std::numeric_limits<double>::infinity());
   };
   std::stable_sort(list.begin(), list.end(), [&](std::size_t a, std::size_t b) { return cost(a) < cost(b); });
 }
@@ -185,11 +229,11 @@ Result<void> run_rounds(Run& run, const std::vector<std::size_t>& active, int fr
 }
 
 Result<void> run_halving(Run& run, const Options& options) {
-  std::vector<std::size_t> active = indices(run.points().size());
+  std::vector<std::size_t> active = indices(run.size());
   int number = 0;
   for (; active.size() > kFinalists && !run.ended(); ++number) {
     PINCH_TRY(run.round(active, number));
-    sort_by_metric(active, run.points(), options.policy.lower_is_better);
+    sort_by_cost(active, run);
     active.resize(std::max(kFinalists, (active.size() + 1) / 2));
     // The default stays in, for the regret and the A/A spread.
     if (std::find(active.begin(), active.end(), 0U) == active.end()) active.push_back(0);
@@ -215,8 +259,8 @@ std::vector<std::size_t> neighbours(const Choice& at, const std::map<Choice, std
 Result<void> run_local(Run& run, const Options& options) {
   const std::vector<Measured>& points = run.points();
   std::map<Choice, std::size_t> index;
-  for (std::size_t i = 0; i < points.size(); ++i) index[points[i].choice] = i;
-  const std::size_t limit = std::min(points.size(), options.points > 0 ? options.points : 200);
+  for (std::size_t i = 0; i < run.size(); ++i) index[points[i].choice] = i;
+  const std::size_t limit = std::min(run.size(), options.points > 0 ? options.points : 200);
   std::set<std::size_t> seen;
   const auto visit = [&](std::vector<std::size_t> list) -> Result<void> {
     std::erase_if(list, [&](std::size_t i) { return seen.contains(i); });
@@ -231,17 +275,17 @@ Result<void> run_local(Run& run, const Options& options) {
       PINCH_TRY(visit(around));
       around.insert(around.begin(), at);
       std::erase_if(around, [&](std::size_t i) { return !seen.contains(i); });
-      sort_by_metric(around, points, options.policy.lower_is_better);
+      sort_by_cost(around, run);
       moved = around.front() != at;
       at = around.front();
     }
-    std::vector<std::size_t> unseen = indices(points.size());
+    std::vector<std::size_t> unseen = indices(run.size());
     std::erase_if(unseen, [&](std::size_t i) { return seen.contains(i); });
     if (unseen.empty()) break;
     at = unseen[run.random()() % unseen.size()];
   }
   std::vector<std::size_t> finalists(seen.begin(), seen.end());
-  sort_by_metric(finalists, points, options.policy.lower_is_better);
+  sort_by_cost(finalists, run);
   finalists.resize(std::min(finalists.size(), 2 * kFinalists));
   if (std::find(finalists.begin(), finalists.end(), 0U) == finalists.end()) finalists.push_back(0);
   std::sort(finalists.begin(), finalists.end());
@@ -251,7 +295,8 @@ Result<void> run_local(Run& run, const Options& options) {
 // More rounds of the points between which the pick is decided, and of no others: they are few, so that a round is short
 // and drifts little, and their medians get narrower. The default's twin stays beside it.
 Result<void> decide(Run& run, const Options& options) {
-  const auto close = contenders(run.points(), pick(run.points(), 0, options.policy), options.policy);
+  std::vector<std::size_t> close = contenders(run.points(), 0, run.picked(), options.policy);
+  std::erase_if(close, [&](std::size_t i) { return i >= run.size(); });
   if (close.size() < 2) return {};
   const bool twin = close.front() == 0;
   for (int i = 0; i < options.repeats && !run.ended(); ++i) PINCH_TRY(run.round(close, kDecidingRounds + i, twin));
@@ -273,9 +318,9 @@ std::vector<Choice> sample(std::vector<Choice> plan, std::size_t count, std::uin
   return chosen;
 }
 
-void conclude(const Subject& subject, const Options& options, Run& run, ProblemResult& result) {
+void conclude(const Subject& subject, Run& run, ProblemResult& result) {
   const std::vector<Measured>& points = run.points();
-  const Pick picked = pick(points, 0, options.policy);
+  const Pick picked = run.picked();
   const auto place = [&](const Measured* point) -> std::optional<std::size_t> {
     if (point == nullptr) return std::nullopt;
     return static_cast<std::size_t>(point - points.data());
@@ -286,7 +331,12 @@ void conclude(const Subject& subject, const Options& options, Run& run, ProblemR
   result.band = picked.band;
   result.regret = picked.regret;
   result.confirmed = !picked.surprising;
-  result.findings = no_effect(subject, points, picked.band);
+  const Costs costs = run.costs();
+  for (Measured& point : run.points()) {
+    const Measured* beside = costs.standard_beside(point);
+    if (beside != nullptr && point.metric()) point.against_default = costs.ratio(point, *beside);
+  }
+  result.findings = no_effect(subject, points, costs, picked.band);
 }
 
 }  // namespace
@@ -353,7 +403,7 @@ Result<ProblemResult> sweep_problem(const Space& space, const Subject& subject, 
   PINCH_TRY(executor.prepare(space, chosen));
   Run run(space, subject, executor, options, hooks, chosen);
   run.restore(stored);
-  run.expect((chosen.size() + 1) * static_cast<std::size_t>(options.repeats));
+  run.expect(options.repeats);
   switch (options.strategy) {
     case Strategy::kAll:
     case Strategy::kRandom:
@@ -368,18 +418,21 @@ Result<ProblemResult> sweep_problem(const Space& space, const Subject& subject, 
   }
   PINCH_TRY(decide(run, options));
   // The winner that is not the default shows itself again; the next one has its turn where it does not.
-  for (Pick picked = pick(run.points(), 0, options.policy); picked.surprising && !run.ended();
-       picked = pick(run.points(), 0, options.policy)) {
+  for (Pick picked = run.picked(); picked.surprising && !run.ended(); picked = run.picked()) {
     const auto at = static_cast<std::size_t>(picked.best - run.points().data());
     PINCH_TRY(run.confirm(at));
     if (!run.points()[at].confirm.contains(static_cast<int>(at)) && run.points()[at].verdict == Verdict::kOk) break;
   }
-  conclude(subject, options, run, result);
+  conclude(subject, run, result);
   result.interrupted = run.stopped();
   const auto best = result.best, fastest = result.fastest;
   std::vector<Measured>& points = run.points();
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (points[i].trials == 0) continue;
+    if (i >= run.size()) {
+      result.elsewhere.push_back(std::move(points[i]));
+      continue;
+    }
     if (best == i) result.best = result.points.size();
     if (fastest == i) result.fastest = result.points.size();
     result.points.push_back(std::move(points[i]));

@@ -32,7 +32,9 @@ struct Options {
   double budget_s = 0;     ///< nothing new is started after; 0: no limit
   int repeats = 5;         ///< rounds, each of one process a point
   std::uint64_t seed = 1;
-  std::vector<std::string> devices;  ///< one trial at a time on each; empty: one at a time, device left alone
+  /// One trial at a time on each, every point on one of them and the default on all. One that stands here twice takes
+  /// two at a time. Empty: one at a time, device left alone.
+  std::vector<std::string> devices;
   PickPolicy policy;
 };
 
@@ -42,9 +44,9 @@ class Executor {
   virtual ~Executor() = default;
   /// Called once a problem, with the points that may be run: builds and inputs. Errors end the sweep.
   virtual Result<void> prepare(const Space& /*space*/, const std::vector<Choice>& /*points*/) { return {}; }
-  /// Errors end the sweep; what is wrong with a point is its verdict. Called from one thread a device.
-  virtual Result<Trial> run(const Space& space, const Choice& choice, const TrialKey& key,
-                            const std::string& device) = 0;
+  /// Errors end the sweep; what is wrong with a point is its verdict. Called from one thread a device, which the key
+  /// names.
+  virtual Result<Trial> run(const Space& space, const Choice& choice, const TrialKey& key) = 0;
 };
 
 struct Hooks {
@@ -70,10 +72,11 @@ struct ProblemResult {
   std::string text;
   double combinations = 0;
   std::size_t legal = 0;
-  std::vector<Measured> points;    ///< that were run; the default first, then in the order of their knobs' values
-  std::vector<Refused> refused;    ///< one by one where there are at most 4096 combinations
-  std::vector<Excluded> excluded;  ///< always
-  std::size_t not_run = 0;         ///< legal ones that the strategy or the budget left out
+  std::vector<Measured> points;     ///< that were run; the default first, then in the order of their knobs' values
+  std::vector<Measured> elsewhere;  ///< the default on the devices but the first
+  std::vector<Refused> refused;     ///< one by one where there are at most 4096 combinations
+  std::vector<Excluded> excluded;   ///< always
+  std::size_t not_run = 0;          ///< legal ones that the strategy or the budget left out
   std::optional<std::size_t> best, fastest;  ///< indices into points
   double aa_spread = 0, band = 0, regret = 0;
   bool confirmed = true;  ///< false: the best differs from the default and no further process showed it again

@@ -46,6 +46,7 @@ ordered_json point_json(const Subject& subject, const Values& problem, const Mea
                    {"detail", point.detail}};
   if (!point.err.empty()) row["stderr"] = point.err;
   if (!point.device.empty()) row["device"] = point.device;
+  if (point.against_default > 0) row["against_default"] = point.against_default;
   if (!point.outputs.empty()) row["outputs"] = point.outputs;
   return row;
 }
@@ -97,6 +98,10 @@ std::size_t Report::failed() const {
   return count;
 }
 
+bool Report::interrupted() const {
+  return std::any_of(problems.begin(), problems.end(), [](const ProblemResult& each) { return each.interrupted; });
+}
+
 ordered_json to_json(const Report& report) {
   const Subject& subject = *report.subject;
   ordered_json document{{"subject", subject.name},
@@ -111,6 +116,10 @@ ordered_json to_json(const Report& report) {
                           {"unit", subject.metric.unit},
                           {"better", subject.metric.lower_is_better ? "lower" : "higher"}}}};
   if (!report.device.empty()) document["device"] = report.device;
+  if (!report.environment.is_null()) {
+    document["environment"] = report.environment;
+    document["reused_trials"] = report.reused;
+  }
   auto points = ordered_json::array(), problems = ordered_json::array(), findings = ordered_json::array();
   for (const ProblemResult& problem : report.problems) {
     for (const Measured& point : problem.points) points.push_back(point_json(subject, problem.problem, point));
@@ -130,6 +139,8 @@ ordered_json to_json(const Report& report) {
                           {"reason", each.rule->reason},
                           {"combinations", each.count}});
     }
+    auto elsewhere = ordered_json::array();
+    for (const Measured& each : problem.elsewhere) elsewhere.push_back(point_json(subject, problem.problem, each));
     problems.push_back(
         {{"problem", problem_json(subject, problem.problem)},
          {"combinations", problem.combinations},
@@ -141,6 +152,7 @@ ordered_json to_json(const Report& report) {
          {"regret_of_default", problem.regret > 0 ? ordered_json(problem.regret) : ordered_json(nullptr)},
          {"aa_spread", number_or_null(problem.aa_spread)},
          {"band", problem.band},
+         {"default_elsewhere", elsewhere},
          {"interrupted", problem.interrupted},
          {"excluded", excluded}});
     for (const Finding& finding : problem.findings) {
@@ -180,10 +192,12 @@ std::string to_text(const Report& report) {
                         problem.points.size());
     std::vector<const Measured*> rows;
     for (const Measured& point : problem.points) rows.push_back(&point);
+    for (const Measured& point : problem.elsewhere) rows.push_back(&point);
     const auto cost = [&](const Measured* point) {
       const auto metric = point->metric();
       if (!metric) return std::numeric_limits<double>::infinity();
-      return subject.metric.lower_is_better ? *metric : -*metric;
+      if (point->against_default > 0) return point->against_default;
+      return subject.metric.lower_is_better ? *metric : 1 / *metric;
     };
     std::stable_sort(rows.begin(), rows.end(), [&](const Measured* a, const Measured* b) { return cost(a) < cost(b); });
     std::size_t width = 5;
@@ -193,11 +207,13 @@ std::string to_text(const Report& report) {
       const Measured& row = *rows[i];
       const auto metric = row.metric();
       const measure::Summary summary = measure::summarize(row.samples);
-      text += fmt::format("  {:<{}}  {:<14} {}{}\n", row.text, width, measure::to_string(row.verdict),
-                          metric ? fmt::format("{:>10.4g} {} ({:.4g} to {:.4g})  {}", *metric, subject.metric.unit,
-                                               summary.q1, summary.q3, row.detail)
-                                 : row.detail,
-                          problem.best && row.text == problem.points[*problem.best].text ? "  <- best" : "");
+      text +=
+          fmt::format("  {:<{}}  {}{:<14} {}{}\n", row.text, width,
+                      row.device.empty() ? "" : fmt::format("on {:<4} ", row.device), measure::to_string(row.verdict),
+                      metric ? fmt::format("{:>10.4g} {} ({:.4g} to {:.4g})  {}", *metric, subject.metric.unit,
+                                           summary.q1, summary.q3, row.detail)
+                             : row.detail,
+                      problem.best && &row == &problem.points[*problem.best] ? "  <- best" : "");
     }
     if (rows.size() > kShown) text += fmt::format("  and {} more\n", rows.size() - kShown);
     for (const Excluded& each : problem.excluded) {
@@ -217,7 +233,10 @@ std::string to_text(const Report& report) {
     for (const Finding& finding : problem.findings) {
       text += fmt::format("  {} {}: {}\n", finding.kind, finding.knob, finding.detail);
     }
+    if (!problem.elsewhere.empty()) text += "  devices   compared by how their points stand to the default on each\n";
     if (problem.not_run > 0) text += fmt::format("  not run   {} legal points\n", problem.not_run);
+    if (problem.interrupted)
+      text += "  interrupted: what is said above may change; the same command goes on from here\n";
   }
   for (const std::string& warning : report.warnings) text += "warning: " + warning + '\n';
   for (const Demonstration& shown : report.demonstrations) {

@@ -19,7 +19,10 @@ struct Demonstration {
 
 struct Report {
   const Subject* subject = nullptr;
-  std::string key, database, strategy, device;
+  std::string key, database, strategy;
+  std::string device;                  ///< of a recording
+  nlohmann::ordered_json environment;  ///< of this start; null where nothing was run
+  std::size_t reused = 0;              ///< trials of earlier starts
   std::uint64_t seed = 0;
   int repeats = 0;
   std::vector<ProblemResult> problems;
@@ -29,6 +32,7 @@ struct Report {
 
   /// Points that ran and did not end ok.
   [[nodiscard]] std::size_t failed() const;
+  [[nodiscard]] bool interrupted() const;
 };
 
 nlohmann::ordered_json to_json(const Report& report);

@@ -1,13 +1,17 @@
 #include "workbench/sweep/sweep_store.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
-#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "src/core/file_error.h"
 #include "src/core/subprocess.h"
 
 namespace pinch::sweep {
@@ -17,21 +21,25 @@ using store::Row;
 using store::Value;
 
 // user_version belongs to the tuned picks' tables, which may lie in the same file.
-constexpr std::int64_t kLayout = 1;
+constexpr std::int64_t kLayout = 2;
 constexpr std::string_view kSchema = R"sql(
 CREATE TABLE IF NOT EXISTS sweep_layout(version INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS sweep(
-  id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, subject TEXT NOT NULL, seed INTEGER NOT NULL,
-  started_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now')));
-CREATE TABLE IF NOT EXISTS sweep_runner(
-  sweep INTEGER NOT NULL REFERENCES sweep(id), pid INTEGER NOT NULL, PRIMARY KEY(sweep, pid));
+  id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, subject TEXT NOT NULL, seed INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS sweep_start(
+  id INTEGER PRIMARY KEY, sweep INTEGER NOT NULL REFERENCES sweep(id), pid INTEGER NOT NULL, environment TEXT NOT NULL,
+  started_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now')), left_at TEXT);
 CREATE TABLE IF NOT EXISTS trial(
   sweep INTEGER NOT NULL REFERENCES sweep(id), problem TEXT NOT NULL, point TEXT NOT NULL, role TEXT NOT NULL,
-  round INTEGER NOT NULL, verdict TEXT NOT NULL, detail TEXT NOT NULL, samples TEXT NOT NULL, wall_s REAL NOT NULL,
-  err TEXT NOT NULL, outputs TEXT NOT NULL, binary TEXT NOT NULL, device TEXT NOT NULL,
+  round INTEGER NOT NULL, device TEXT NOT NULL, start INTEGER NOT NULL REFERENCES sweep_start(id),
+  verdict TEXT NOT NULL, detail TEXT NOT NULL, samples TEXT NOT NULL, wall_s REAL NOT NULL, err TEXT NOT NULL,
+  outputs TEXT NOT NULL, binary TEXT NOT NULL,
   ended_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  PRIMARY KEY(sweep, problem, point, role, round));
+  PRIMARY KEY(sweep, problem, point, role, round, device));
 )sql";
+constexpr std::string_view kLeave =
+    "UPDATE sweep_start SET left_at = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE sweep = ? AND left_at IS NULL";
+constexpr auto kWaitTick = std::chrono::milliseconds(200);
 
 std::string text(const Value& value) {
   const auto* held = std::get_if<std::string>(&value);
@@ -47,7 +55,7 @@ constexpr std::array<std::pair<Role, std::string_view>, 3> kRoles = {
 
 StoredTrial trial_of(const Row& row) {
   StoredTrial stored;
-  stored.key = {text(row[0]), text(row[1]), Role::kSample, static_cast<int>(integer(row[3]))};
+  stored.key = {text(row[0]), text(row[1]), Role::kSample, static_cast<int>(integer(row[3])), text(row[11])};
   for (const auto& [role, name] : kRoles) {
     if (name == text(row[2])) stored.key.role = role;
   }
@@ -59,12 +67,11 @@ StoredTrial trial_of(const Row& row) {
   trial.err = text(row[8]);
   trial.outputs = nlohmann::json::parse(text(row[9]), nullptr, false).get<std::map<std::string, std::string>>();
   trial.binary = text(row[10]);
-  trial.device = text(row[11]);
   return stored;
 }
 
-bool alive(std::int64_t pid) {
-  return ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
+std::string process_token(const std::string& key, std::int64_t sweep, std::int64_t pid) {
+  return fmt::format("{}.{}.{}.", key.substr(0, 16), sweep, pid);
 }
 
 }  // namespace
@@ -73,8 +80,30 @@ std::string_view to_string(Role role) {
   return kRoles[static_cast<std::size_t>(role)].second;
 }
 
-std::string process_token(std::int64_t sweep, const std::string& key, int pid) {
-  return fmt::format("{}.{}.{}.", key.substr(0, 16), sweep, pid);
+SweepStore::Lock::~Lock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+int SweepStore::Lock::take(std::int64_t byte) const {
+  struct flock range = {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = byte;
+  range.l_len = 1;
+  if (::fcntl(descriptor_, F_SETLK, &range) == 0) return 0;
+  if (errno != EAGAIN && errno != EACCES) return -1;
+  if (::fcntl(descriptor_, F_GETLK, &range) != 0) return -1;
+  // A holder on another host or in another namespace may show as 0.
+  return range.l_type == F_UNLCK ? take(byte) : std::max(1, static_cast<int>(range.l_pid));
+}
+
+void SweepStore::Lock::release(std::int64_t byte) const {
+  struct flock range = {};
+  range.l_type = F_UNLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = byte;
+  range.l_len = 1;
+  ::fcntl(descriptor_, F_SETLK, &range);
 }
 
 Result<SweepStore> SweepStore::open(const std::string& path) {
@@ -91,55 +120,64 @@ Result<SweepStore> SweepStore::open(const std::string& path) {
                  path};
   }
   PINCH_TRY(transaction.commit());
-  return SweepStore(std::move(database));
+  const std::string lock_file = path + "-lock";
+  const int descriptor = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0) return os_error(lock_file, "be opened", errno);
+  return SweepStore(std::move(database), Lock(descriptor));
 }
 
-Result<std::int64_t> SweepStore::begin(const std::string& key, const std::string& subject, std::uint64_t seed,
-                                       bool forget) {
-  PINCH_ASSIGN(transaction, store::Transaction::begin(database_));
+Result<void> SweepStore::begin(const SweepStart& start, const std::function<bool(int pid)>& wait) {
+  key_ = start.key;
   PINCH_TRY(database_.query("INSERT OR IGNORE INTO sweep(key, subject, seed) VALUES(?, ?, ?)",
-                            {key, subject, static_cast<std::int64_t>(seed)}));
-  PINCH_ASSIGN(rows, database_.query("SELECT id FROM sweep WHERE key = ?", {key}));
-  const std::int64_t id = integer(rows[0][0]);
-  PINCH_ASSIGN(runners, database_.query("SELECT pid FROM sweep_runner WHERE sweep = ?", {id}));
-  for (const Row& row : runners) {
-    const std::int64_t pid = integer(row[0]);
-    if (alive(pid)) continue;
-    kill_by_environment("PINCH_SWEEP", process_token(id, key, static_cast<int>(pid)));
-    PINCH_TRY(database_.query("DELETE FROM sweep_runner WHERE sweep = ? AND pid = ?", {id, pid}));
+                            {key_, start.subject, static_cast<std::int64_t>(start.seed)}));
+  PINCH_ASSIGN(rows, database_.query("SELECT id FROM sweep WHERE key = ?", {key_}));
+  sweep_ = integer(rows[0][0]);
+  for (int holder = 0; (holder = lock_.take(sweep_)) != 0; std::this_thread::sleep_for(kWaitTick)) {
+    if (holder < 0) return os_error(database_.path() + "-lock", "be locked", errno);
+    if (!wait || !wait(holder)) return Error{ErrorCode::kInterrupted, "another process runs this sweep", ""};
   }
-  if (forget) PINCH_TRY(database_.query("DELETE FROM trial WHERE sweep = ?", {id}));
-  PINCH_TRY(
-      database_.query("INSERT OR IGNORE INTO sweep_runner VALUES(?, ?)", {id, static_cast<std::int64_t>(::getpid())}));
-  PINCH_TRY(transaction.commit());
-  return id;
+  // Whoever began and did not leave is dead: the lock would be its.
+  PINCH_ASSIGN(runners, database_.query("SELECT pid FROM sweep_start WHERE sweep = ? AND left_at IS NULL", {sweep_}));
+  for (const Row& row : runners) kill_by_environment("PINCH_SWEEP", process_token(key_, sweep_, integer(row[0])));
+  PINCH_ASSIGN(transaction, store::Transaction::begin(database_));
+  PINCH_TRY(database_.query(kLeave, {sweep_}));
+  if (start.forget) PINCH_TRY(database_.query("DELETE FROM trial WHERE sweep = ?", {sweep_}));
+  PINCH_TRY(database_.query("INSERT INTO sweep_start(sweep, pid, environment) VALUES(?, ?, ?)",
+                            {sweep_, static_cast<std::int64_t>(::getpid()), start.environment}));
+  start_ = database_.last_insert_id();
+  return transaction.commit();
 }
 
-Result<std::vector<StoredTrial>> SweepStore::trials(std::int64_t sweep) {
+std::string SweepStore::token() const {
+  return process_token(key_, sweep_, ::getpid());
+}
+
+Result<std::vector<StoredTrial>> SweepStore::trials() {
   PINCH_ASSIGN(rows,
                database_.query("SELECT problem, point, role, round, verdict, detail, samples, wall_s, err, outputs, "
                                "binary, device FROM trial WHERE sweep = ? ORDER BY rowid",
-                               {sweep}));
+                               {sweep_}));
   std::vector<StoredTrial> list;
   for (const Row& row : rows) list.push_back(trial_of(row));
   return list;
 }
 
-Result<void> SweepStore::add(std::int64_t sweep, const StoredTrial& stored) {
+Result<void> SweepStore::add(const StoredTrial& stored) {
   const Trial& trial = stored.trial;
   PINCH_TRY(database_.query(
-      "INSERT OR IGNORE INTO trial(sweep, problem, point, role, round, verdict, detail, samples, wall_s, err, outputs, "
-      "binary, device) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      {sweep, stored.key.problem, stored.key.point, std::string(to_string(stored.key.role)),
-       static_cast<std::int64_t>(stored.key.round), std::string(measure::to_string(trial.verdict)), trial.detail,
-       nlohmann::json(trial.samples).dump(), trial.wall_s, trial.err, nlohmann::json(trial.outputs).dump(),
-       trial.binary, trial.device}));
+      "INSERT OR IGNORE INTO trial(sweep, problem, point, role, round, device, start, verdict, detail, samples, "
+      "wall_s, "
+      "err, outputs, binary) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      {sweep_, stored.key.problem, stored.key.point, std::string(to_string(stored.key.role)),
+       static_cast<std::int64_t>(stored.key.round), stored.key.device, start_,
+       std::string(measure::to_string(trial.verdict)), trial.detail, nlohmann::json(trial.samples).dump(), trial.wall_s,
+       trial.err, nlohmann::json(trial.outputs).dump(), trial.binary}));
   return {};
 }
 
-Result<void> SweepStore::leave(std::int64_t sweep) {
-  PINCH_TRY(database_.query("DELETE FROM sweep_runner WHERE sweep = ? AND pid = ?",
-                            {sweep, static_cast<std::int64_t>(::getpid())}));
+Result<void> SweepStore::leave() {
+  PINCH_TRY(database_.query(kLeave, {sweep_}));
+  lock_.release(sweep_);
   return {};
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pinch/result.h"
@@ -20,6 +22,7 @@ struct TrialKey {
   std::string point;    ///< Space::text
   Role role = Role::kSample;
   int round = 0;
+  std::string device = {};  ///< that it ran on; empty: none was named
   friend auto operator<=>(const TrialKey&, const TrialKey&) = default;
 };
 
@@ -28,27 +31,53 @@ struct StoredTrial {
   Trial trial;
 };
 
+/// What a start of a sweep stores of itself.
+struct SweepStart {
+  std::string key;  ///< what the sweep is known by
+  std::string subject;
+  std::uint64_t seed = 0;
+  std::string environment;  ///< JSON: this machine and program, as every row of this start refers to it
+  bool forget = false;      ///< drop what the sweep holds
+};
+
 class SweepStore {
  public:
   /// Opens or creates the file. Errors: kIo, kCorrupt; kUnsupported where another version laid the tables out.
   static Result<SweepStore> open(const std::string& path);
 
-  /// The sweep of this key, started now if it is new. `forget` drops what it holds. Kills what a killed run of it left
-  /// running.
-  Result<std::int64_t> begin(const std::string& key, const std::string& subject, std::uint64_t seed, bool forget);
+  /// Makes this process the one that runs the sweep, until leave() or its end however it comes. While another process
+  /// does, `wait` is called with its id some times a second; false gives up. Kills what a killed start left running.
+  /// Errors: kInterrupted where `wait` gave up; kIo.
+  Result<void> begin(const SweepStart& start, const std::function<bool(int pid)>& wait = {});
+  /// What PINCH_SWEEP of this start's processes is.
+  [[nodiscard]] std::string token() const;
   /// Every trial of the sweep, in the order they ended.
-  Result<std::vector<StoredTrial>> trials(std::int64_t sweep);
+  Result<std::vector<StoredTrial>> trials();
   /// Durable when it returns. Of two under one key the first stays.
-  Result<void> add(std::int64_t sweep, const StoredTrial& stored);
-  /// This process has no part in the sweep any more.
-  Result<void> leave(std::int64_t sweep);
+  Result<void> add(const StoredTrial& stored);
+  Result<void> leave();
 
  private:
-  explicit SweepStore(store::Database database) : database_(std::move(database)) {}
-  store::Database database_;
-};
+  // A byte of FILE-lock for each sweep: the system releases it whatever ends the process.
+  class Lock {
+   public:
+    explicit Lock(int descriptor) : descriptor_(descriptor) {}
+    Lock(Lock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+    Lock& operator=(Lock&&) = delete;
+    ~Lock();
+    /// 0: taken; else the process that has it; -1: it cannot be locked (errno).
+    [[nodiscard]] int take(std::int64_t byte) const;
+    void release(std::int64_t byte) const;
 
-/// What PINCH_SWEEP of a sweep's processes begins with.
-std::string process_token(std::int64_t sweep, const std::string& key, int pid);
+   private:
+    int descriptor_;
+  };
+  SweepStore(store::Database database, Lock lock) : database_(std::move(database)), lock_(std::move(lock)) {}
+
+  store::Database database_;
+  Lock lock_;
+  std::string key_;
+  std::int64_t sweep_ = 0, start_ = 0;
+};
 
 }  // namespace pinch::sweep

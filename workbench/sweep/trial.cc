@@ -114,14 +114,12 @@ void read_slurm(Finished& finished, const Subject& subject) {
   }
 }
 
-Result<check::Array> open_output(const Subject& subject, const Output& output, const Values& values,
-                                 const std::string& folder) {
+Result<check::Array> open_output(const Output& output, const Values& values, const std::string& folder) {
   std::optional<check::Array::Layout> raw;
   if (output.dtype) {
     PINCH_ASSIGN(shape, shape_of(output.shape, values));
     raw = check::Array::Layout{*output.dtype, std::move(shape)};
   }
-  static_cast<void>(subject);
   return check::Array::open(folder + "/" + output.file, output.tensor, raw);
 }
 
@@ -160,7 +158,6 @@ Result<std::vector<double>> read_metric(const Metric& metric, const std::string&
 
 Result<Trial> run_trial(const Subject& subject, const Setting& setting, const std::function<bool()>& stop_requested) {
   Trial trial;
-  trial.device = setting.device;
   const auto failed = [&](Verdict verdict, std::string detail) {
     trial.verdict = verdict;
     trial.detail = readable(detail);
@@ -219,19 +216,32 @@ Result<Trial> run_trial(const Subject& subject, const Setting& setting, const st
   auto samples = read_metric(subject.metric, finished->out, setting.outputs, finished->wall_s);
   if (!samples.ok()) return failed(Verdict::kWrong, "no metric: " + samples.error().message());
   trial.samples = std::move(*samples);
-  for (const Output& output : subject.outputs) {
-    const auto array = open_output(subject, output, values, setting.outputs);
-    if (!array.ok()) return failed(Verdict::kWrong, fmt::format("output {}: {}", output.name, array.error().text));
-    trial.outputs[output.name] = check::sha256(array->view().bytes);
-  }
+  hash_outputs(subject, values, setting.outputs, trial);
   return trial;
+}
+
+void hash_outputs(const Subject& subject, const Values& values, const std::string& folder, Trial& trial) {
+  for (const Output& output : subject.outputs) {
+    const auto array = open_output(output, values, folder);
+    if (!array.ok()) {
+      trial.verdict = Verdict::kWrong;
+      trial.detail = fmt::format("output {}: {}", output.name, array.error().text);
+      return;
+    }
+    trial.outputs[output.name] = check::sha256(array->view().bytes);
+    if (const auto at = subject.nan_allowed ? std::nullopt : array->first_nan()) {
+      trial.verdict = Verdict::kWrong;
+      trial.detail = fmt::format("output {}: NaN at element {}; check.nan = true allows it", output.name, *at);
+      return;
+    }
+  }
 }
 
 void judge_outputs(const Subject& subject, const Values& values, const std::string& folder,
                    const std::string& baseline_folder, Trial& trial) {
   for (const Output& output : subject.outputs) {
-    const auto ours = open_output(subject, output, values, folder);
-    const auto theirs = open_output(subject, output, values, baseline_folder);
+    const auto ours = open_output(output, values, folder);
+    const auto theirs = open_output(output, values, baseline_folder);
     if (!ours.ok() || !theirs.ok()) {
       trial.verdict = Verdict::kWrong;
       trial.detail = fmt::format("output {}: {}", output.name, (ours.ok() ? theirs : ours).error().text);

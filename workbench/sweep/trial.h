@@ -21,7 +21,6 @@ struct Trial {
   std::string err;                             ///< the last 4 KiB of stderr
   std::map<std::string, std::string> outputs;  ///< name to SHA-256
   std::string binary;                          ///< SHA-256 of a built binary
-  std::string device;                          ///< given to it; empty: none
 };
 
 /// Where a process runs.
@@ -48,12 +47,16 @@ struct Setting {
 ///
 ///   launch_failed   it could not be started, or exited with a code other than 0
 ///   crashed         a signal ended it; timeout, out_of_memory as in src/core/subprocess.h
-///   wrong           it ended well without the metric, or an output is missing or no readable array of its kind
+///   wrong           it ended well without the metric, or hash_outputs() says so
 ///
 /// With kSlurm an exit code above 128 is the signal that ended the task, as srun reports it, and Slurm's own words on
 /// stderr tell its time and memory limits.
 Result<Trial> run_trial(const Subject& subject, const Setting& setting,
                         const std::function<bool()>& stop_requested = {});
+
+/// Fills trial.outputs with the hashes of what lies in `folder`; kWrong where one is missing, no readable array of its
+/// kind, or holds a NaN that the subject does not allow.
+void hash_outputs(const Subject& subject, const Values& values, const std::string& folder, Trial& trial);
 
 /// Compares the outputs that a trial left in `folder` with the baseline's in `baseline_folder`, by the subject's change
 /// class; kWrong with the worst element and the pattern where they fail.
