@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,6 +122,17 @@ TEST(SweepStore, OneProcessAtATimeRunsASweep) {
   const auto begun = store->begin(start("key"), [&](int pid) { return ::kill(pid, SIGKILL) == 0; });
   EXPECT_TRUE(begun.ok()) << "a killed process has nothing any more";
   ::waitpid(child, nullptr, 0);
+}
+
+TEST(Flusher, TellsWhatTheDiskRefuses) {
+  const TempFolder folder;
+  EXPECT_EQ(store::Flusher::open(folder / "absent").error().code, ErrorCode::kNotFound);
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);  // which no fdatasync takes
+  const auto flusher = store::Flusher::open(folder / "pipe");
+  ASSERT_TRUE(flusher.ok());
+  EXPECT_TRUE((*flusher)->request().ok());
+  EXPECT_THAT((*flusher)->wait().error().message(), testing::HasSubstr("cannot be flushed to the disk"));
+  EXPECT_FALSE((*flusher)->request().ok()) << "and goes on telling it";
 }
 
 TEST(SweepStore, SharesItsFileWithTunedPicks) {

@@ -108,7 +108,6 @@ void SweepStore::Lock::release(std::int64_t byte) const {
 
 Result<SweepStore> SweepStore::open(const std::string& path) {
   PINCH_ASSIGN(database, store::Database::open(path));
-  PINCH_TRY(database.execute("PRAGMA synchronous = FULL"));  // a trial is on the disk before the next one starts
   PINCH_ASSIGN(transaction, store::Transaction::begin(database));
   PINCH_TRY(database.execute(kSchema));
   PINCH_ASSIGN(rows, database.query("SELECT version FROM sweep_layout"));
@@ -123,7 +122,9 @@ Result<SweepStore> SweepStore::open(const std::string& path) {
   const std::string lock_file = path + "-lock";
   const int descriptor = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor < 0) return os_error(lock_file, "be opened", errno);
-  return SweepStore(std::move(database), Lock(descriptor));
+  Lock lock(descriptor);
+  PINCH_ASSIGN(flusher, store::Flusher::open(path + "-wal"));
+  return SweepStore(std::move(database), std::move(flusher), std::move(lock));
 }
 
 Result<void> SweepStore::begin(const SweepStart& start, const std::function<bool(int pid)>& wait) {
@@ -172,13 +173,14 @@ Result<void> SweepStore::add(const StoredTrial& stored) {
        static_cast<std::int64_t>(stored.key.round), stored.key.device, start_,
        std::string(measure::to_string(trial.verdict)), trial.detail, nlohmann::json(trial.samples).dump(), trial.wall_s,
        trial.err, nlohmann::json(trial.outputs).dump(), trial.binary}));
-  return {};
+  return flusher_->request();
 }
 
 Result<void> SweepStore::leave() {
   PINCH_TRY(database_.query(kLeave, {sweep_}));
   lock_.release(sweep_);
-  return {};
+  PINCH_TRY(flusher_->request());
+  return flusher_->wait();
 }
 
 }  // namespace pinch::sweep

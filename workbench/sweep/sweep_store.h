@@ -1,14 +1,16 @@
-// Trials in the SQLite file: each is there, on the disk, before the next one starts.
+// Trials in the SQLite file: each is written before the next one starts, and flushed to the disk while that one runs.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "pinch/result.h"
 #include "workbench/store/database.h"
+#include "workbench/store/flusher.h"
 #include "workbench/sweep/trial.h"
 
 namespace pinch::sweep {
@@ -53,8 +55,10 @@ class SweepStore {
   [[nodiscard]] std::string token() const;
   /// Every trial of the sweep, in the order they ended.
   Result<std::vector<StoredTrial>> trials();
-  /// Durable when it returns. Of two under one key the first stays.
+  /// When it returns the trial outlives this process however that ends; a moment later, a power cut. Of two under one
+  /// key the first stays.
   Result<void> add(const StoredTrial& stored);
+  /// When it returns everything is on the disk.
   Result<void> leave();
 
  private:
@@ -72,9 +76,11 @@ class SweepStore {
    private:
     int descriptor_;
   };
-  SweepStore(store::Database database, Lock lock) : database_(std::move(database)), lock_(std::move(lock)) {}
+  SweepStore(store::Database database, std::unique_ptr<store::Flusher> flusher, Lock lock)
+      : database_(std::move(database)), flusher_(std::move(flusher)), lock_(std::move(lock)) {}
 
   store::Database database_;
+  std::unique_ptr<store::Flusher> flusher_;
   Lock lock_;
   std::string key_;
   std::int64_t sweep_ = 0, start_ = 0;
