@@ -1,0 +1,265 @@
+// The numerics of attention against references that share nothing with them: 2^x in FP64, codes by a search among the
+// values of the format with midpoints compared exactly, scales derived in FP64.
+#include "kernels/attention/numerics.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace pinch::attention {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+template <class Visit>
+void for_each_bf16(Visit visit) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) visit(to_f32(Bf16{static_cast<std::uint16_t>(bits)}));
+}
+
+/// The code whose value is nearest, ties to the even one, by trying all below `codes`.
+template <class Code>
+std::uint32_t nearest_code(double value, std::uint32_t codes) {
+  std::uint32_t best = 0;
+  for (std::uint32_t code = 1; code < codes; ++code) {
+    const double before = std::fabs(value - to_f32(Code{static_cast<std::uint8_t>(best)}));
+    const double now = std::fabs(value - to_f32(Code{static_cast<std::uint8_t>(code)}));
+    if (now < before || (now == before && code % 2 == 0)) best = code;
+  }
+  return best;
+}
+std::uint32_t nearest_e4m3(double value) {
+  return nearest_code<E4m3>(value, 0x7f);
+}
+std::uint32_t nearest_e2m1(double value) {
+  return nearest_code<E2m1>(value, 8);
+}
+
+template <int kDegree>
+void expect_exp2_within_its_error() {
+  double worst = 0;
+  for (std::uint32_t i = 0; i < (1U << 23); i += 7) {  // the fractions of one binade stand for those of all
+    const float x = static_cast<float>(i) * 0x1p-23F;
+    worst = std::max(worst, std::fabs(exp2_poly<kDegree>(x) / std::exp2(static_cast<double>(x)) - 1));
+  }
+  EXPECT_LE(worst, kPolyError[kDegree - 3]) << "degree " << kDegree;
+  EXPECT_GE(worst, 0.7 * kPolyError[kDegree - 3]) << "degree " << kDegree << ": the stated error is not slack";
+  for_each_bf16([&](float x) {
+    const float y = exp2_poly<kDegree>(x);
+    if (std::isnan(x)) {
+      EXPECT_TRUE(std::isnan(y));
+    } else if (x <= -127.0F) {
+      EXPECT_EQ(y, 0.0F) << x;
+    } else if (x < -126.0F) {
+      EXPECT_TRUE(y >= 0.0F && y <= 0x1p-126F) << x;
+    } else if (x < 128.0F) {
+      const double want = std::exp2(static_cast<double>(x));
+      EXPECT_LE(std::fabs(y - want), kPolyError[kDegree - 3] * want) << x;
+      EXPECT_TRUE(y == want || x != std::floor(x)) << x;
+    }
+  });
+}
+
+TEST(AttentionNumerics, Exp2IsWithinItsErrorForEveryBf16AndExactForIntegers) {
+  expect_exp2_within_its_error<3>();
+  expect_exp2_within_its_error<4>();
+  expect_exp2_within_its_error<5>();
+}
+
+TEST(AttentionNumerics, MixedExp2TakesItsShareOfEachGroup) {
+  for (int sixteenths = 1; sixteenths < kGroup; ++sixteenths) {
+    int count = 0;
+    for (int place = 0; place < kGroup; ++place) count += by_polynomial(place, sixteenths);
+    EXPECT_EQ(count, sixteenths);
+  }
+  const float x = -0.3F;
+  int cubic = 0;
+  for (int place = 0; place < kGroup; ++place) {
+    const float y = exp2_of<Exp2::kMixed, 5>(x, place);
+    EXPECT_TRUE(y == exp2_poly<3>(x) || y == exp2_hardware(x));
+    cubic += y == exp2_poly<3>(x);
+  }
+  EXPECT_EQ(cubic, 5);
+}
+
+TEST(AttentionNumerics, Fp8RoundsEveryBf16ProbabilityAndEveryTieToNearestEven) {
+  for_each_bf16([](float p) {
+    if (std::signbit(p) || !(p <= 1.0F)) return;
+    EXPECT_EQ(quantize_fp8(p).bits, nearest_e4m3(256.0 * p)) << p;
+  });
+  for (std::uint8_t code = 0; code < 0x7e; ++code) {
+    const float low = to_f32(E4m3{code}), high = to_f32(E4m3{static_cast<std::uint8_t>(code + 1)});
+    const float tie = (low + high) / 2 / 256;
+    const auto even = static_cast<std::uint8_t>(code + code % 2);
+    EXPECT_EQ(quantize_fp8(tie).bits, even);
+    EXPECT_EQ(quantize_fp8(std::nextafter(tie, 0.0F)).bits, code);
+    EXPECT_EQ(quantize_fp8(std::nextafter(tie, 1e9F)).bits, code + 1);
+  }
+}
+
+TEST(AttentionNumerics, Fp4RoundsEveryTieToNearestEvenInBothForms) {
+  const Fp4Scale whole{E4m3{0x38}, 1.0F};
+  for (std::uint8_t code = 0; code < 7; ++code) {
+    const float tie = (to_f32(E2m1{code}) + to_f32(E2m1{static_cast<std::uint8_t>(code + 1)})) / 2;
+    const float below = std::nextafter(tie, 0.0F), above = std::nextafter(tie, 9.0F);
+    const auto even = static_cast<std::uint8_t>(code + code % 2);
+    EXPECT_EQ(fp4_linear_code(tie, whole).bits, even);
+    EXPECT_EQ(fp4_linear_code(below, whole).bits, code);
+    EXPECT_EQ(fp4_linear_code(above, whole).bits, code + 1);
+    EXPECT_EQ(fp4_log_code(tie).bits, even);
+    EXPECT_EQ(fp4_log_code(below).bits, code);
+    EXPECT_EQ(fp4_log_code(above).bits, code + 1);
+  }
+  for_each_bf16([](float value) {
+    if (std::signbit(value) || std::isnan(value)) return;
+    EXPECT_EQ(fp4_log_code(value).bits, nearest_e2m1(std::min(value, 100.0F))) << value;
+  });
+}
+
+TEST(AttentionNumerics, ScaleOfEveryBf16GroupMaximumIsTheNearestInBothForms) {
+  int apart = 0, ties = 0;
+  for_each_bf16([&](float top) {
+    if (!(top > 0 && top <= 1.0F)) return;
+    const double held = std::max(static_cast<double>(top), 0x1p-100);
+    const Fp4Scale linear = fp4_linear_scale(top);
+    EXPECT_EQ(linear.scale.bits, nearest_e4m3(448 * held)) << top;
+    EXPECT_LE(std::fabs(linear.fold * held / 6 - 1), 0x1p-23) << top;
+    const Fp4LogScale log = fp4_log_scale<Exp2::kHardware>(std::log2(top));
+    if (log.scale.bits != linear.scale.bits) {
+      // log2, a sum near it and 2^x round: 448 * top is that near to a midpoint.
+      ++apart;
+      const auto upper = static_cast<std::uint8_t>(std::max(log.scale.bits, linear.scale.bits));
+      const double tie = (to_f32(E4m3{upper}) + to_f32(E4m3{static_cast<std::uint8_t>(upper - 1)})) / 2;
+      EXPECT_LE(std::fabs(448 * held / tie - 1), 4e-6) << top;
+    }
+    const double scaled = 448 * held, value = to_f32(linear.scale);
+    const auto next = static_cast<std::uint8_t>(linear.scale.bits + (scaled > value ? 1 : -1));
+    ties += scaled != value && scaled - value == to_f32(E4m3{next}) - scaled;
+    EXPECT_LE(std::fabs(std::exp2(static_cast<double>(log.fold)) * 6 / held - 1), 1e-5) << top;
+    EXPECT_LE(std::fabs(log.unit / (held / 6) - 1), 1e-5) << top;
+  });
+  EXPECT_LE(apart, ties) << "only where 448 times the maximum is a midpoint";
+  EXPECT_EQ(fp4_linear_scale(1.0F).scale.bits, 0x7e) << "the largest P has the largest scale, exactly";
+  EXPECT_EQ(fp4_log_scale<Exp2::kPoly3>(0.0F).scale.bits, 0x7e);
+}
+
+/// Scores in log2 units of `keys` keys that are normal with this deviation (natural units).
+struct Scores {
+  std::vector<float> s;
+  float m = -kInfinity;  ///< the largest
+};
+Scores random_scores(double sigma, int keys, std::mt19937& bits) {
+  std::normal_distribution<float> normal(0, static_cast<float>(sigma * 1.4426950408889634));
+  Scores scores{std::vector<float>(static_cast<std::size_t>(keys))};
+  for (float& value : scores.s) scores.m = larger(value = normal(bits), scores.m);
+  return scores;
+}
+
+/// Codes and scales that the two forms give differently, and how far from a tie the farthest such code is.
+struct Difference {
+  int codes = 0, scales = 0;
+  double from_tie = 0;
+};
+template <Exp2 kExp2>
+Difference compare_forms(const Scores& scores, float fault = 0) {
+  const auto [s, m] = scores;
+  Difference difference;
+  for (std::size_t first = 0; first < s.size(); first += kGroup) {
+    float p[kGroup];
+    for (int i = 0; i < kGroup; ++i) p[i] = exp2_of<kExp2>(s[first + i] - m);
+    const float top = group_max(&s[first]);
+    const Fp4Scale linear = fp4_linear_scale(group_max(p));
+    const Fp4LogScale log = fp4_log_scale<kExp2>(top - m);
+    difference.scales += linear.scale.bits != log.scale.bits;
+    for (int i = 0; i < kGroup; ++i) {
+      const E2m1 a = fp4_linear_code(p[i], linear);
+      const E2m1 b = fp4_log_code(exp2_of<kExp2>(s[first + i] - m - log.fold - fault));
+      if (a == b) continue;
+      ++difference.codes;
+      const auto upper = static_cast<std::uint8_t>(std::max(a.bits, b.bits));
+      const double tie = (to_f32(E2m1{upper}) + to_f32(E2m1{static_cast<std::uint8_t>(upper - 1)})) / 2;
+      const double exact = std::exp2(static_cast<double>(s[first + i]) - top) * 6;
+      difference.from_tie = std::max(difference.from_tie, std::fabs(exact / tie - 1));
+    }
+  }
+  return difference;
+}
+
+TEST(AttentionNumerics, LinearAndLogGiveTheSameCodes) {
+  std::mt19937 bits(7);
+  for (const double sigma : {1.0, 3.0, 6.0}) {
+    const Scores x = random_scores(sigma, 24576, bits);
+    const Difference exact = compare_forms<Exp2::kHardware>(x);
+    EXPECT_EQ(exact.codes, 0) << sigma;
+    EXPECT_EQ(exact.scales, 0) << sigma;
+    // A cruder 2^x errs differently for the two arguments: what differs lies within both errors of a tie.
+    const Difference cubic = compare_forms<Exp2::kPoly3>(x);
+    EXPECT_LE(cubic.from_tie, 2.5 * kPolyError[0]) << sigma;
+    EXPECT_GT(compare_forms<Exp2::kHardware>(x, 0.001F).codes, 0) << "a fold off by 1/1000 shows";
+    const Difference quartic = compare_forms<Exp2::kPoly4>(x);
+    EXPECT_LE(quartic.from_tie, 2.5 * kPolyError[1] + 1e-5) << sigma;
+  }
+}
+
+TEST(AttentionNumerics, GroupsWithoutAKeyOrFarBelowAreZeroNotNaN) {
+  for (const float top : {-kInfinity, -120.0F}) {
+    const Fp4LogScale log = fp4_log_scale<Exp2::kPoly3>(top);
+    EXPECT_EQ(log.scale.bits, 0);
+    EXPECT_EQ(fp4_log_code(exp2_of<Exp2::kPoly3>(top - log.fold)).bits, 0);
+    const float p = exp2_of<Exp2::kPoly3>(top);
+    const Fp4Scale linear = fp4_linear_scale(p);
+    EXPECT_EQ(linear.scale.bits, 0);
+    EXPECT_EQ(fp4_linear_code(p, linear).bits, 0);
+  }
+  EXPECT_EQ(subtrahend(-kInfinity), 0.0F);
+  EXPECT_EQ(subtrahend(-3.0F), -3.0F);
+}
+
+TEST(AttentionNumerics, TheOffsetKeepsGroupScalesFromUnderflow) {
+  std::mt19937 bits(8);
+  const auto share_of_zeros = [&](double sigma, double factor) {
+    int zeros = 0, groups = 0;
+    for (int row = 0; row < 64; ++row) {
+      const auto [s, m] = random_scores(sigma, 1024, bits);
+      for (std::size_t first = 0; first < s.size(); first += kGroup, ++groups) {
+        zeros +=
+            to_e4m3(static_cast<float>(factor * std::exp2(static_cast<double>(group_max(&s[first]) - m)))).bits == 0;
+      }
+    }
+    return static_cast<double>(zeros) / groups;
+  };
+  // Facts of the field for e4m3(g / 6): 39% at sigma 3 and 84% at 6.
+  EXPECT_NEAR(share_of_zeros(3, 1.0 / 6), 0.39, 0.05);
+  EXPECT_NEAR(share_of_zeros(6, 1.0 / 6), 0.84, 0.05);
+  EXPECT_LT(share_of_zeros(3, 448), 0.005);
+  EXPECT_LT(share_of_zeros(6, 448), 0.35);
+}
+
+TEST(AttentionNumerics, TheMaximumMovesOnlyBeyondTheThreshold) {
+  EXPECT_EQ(next_max(-kInfinity, -5.0F, 8.0F), -5.0F);
+  EXPECT_EQ(next_max(-kInfinity, -kInfinity, 0.0F), -kInfinity);
+  EXPECT_EQ(next_max(1.0F, 9.0F, 8.0F), 1.0F);
+  EXPECT_EQ(next_max(1.0F, 9.5F, 8.0F), 9.5F);
+  EXPECT_EQ(next_max(1.0F, 0.5F, 0.0F), 1.0F);
+  // What the headroom admits is quantised without saturation, and what is above is not.
+  EXPECT_EQ(quantize_fp8(std::exp2(headroom_log2(PvType::kFp8))).bits, 0x7e);
+  EXPECT_LT(std::exp2(headroom_log2(PvType::kFp8) + 8), 449);
+  EXPECT_GT(std::exp2(8.0F + 8.0F), kE4m3Max) << "a threshold of 8 overflows fp8";
+  EXPECT_EQ(fp4_linear_scale(std::exp2(headroom_log2(PvType::kFp4))).scale.bits, 0x7e);
+}
+
+TEST(AttentionNumerics, WhatACodeStandsForIsExactInBf16) {
+  for (std::uint8_t code = 0; code < 8; ++code) {
+    for (std::uint8_t scale = 0; scale < 0x7f; ++scale) {
+      const float value = fp4_value(E2m1{code}, E4m3{scale});
+      EXPECT_EQ(to_f32(to_bf16(value)), value);
+    }
+  }
+  for (std::uint8_t code = 0; code < 0x7f; ++code) EXPECT_EQ(to_f32(to_bf16(to_f32(E4m3{code}))), to_f32(E4m3{code}));
+}
+
+}  // namespace
+}  // namespace pinch::attention
