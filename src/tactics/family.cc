@@ -7,12 +7,12 @@
 
 namespace pinch {
 
-TacticFamily::TacticFamily() {
+TacticList::TacticList() {
   static std::atomic<std::uint64_t> made{0};
   identity_ = made.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-Result<std::string_view> find_model(const TacticFamily& family, std::string_view name) {
+Result<std::string_view> find_model(const TacticList& family, std::string_view name) {
   const auto models = family.models();
   if (name.empty()) return models.front();
   for (const std::string_view model : models) {
@@ -25,7 +25,7 @@ Result<std::string_view> find_model(const TacticFamily& family, std::string_view
                "model"};
 }
 
-Result<std::size_t> parse_tactic(const TacticFamily& family, std::string_view text) {
+Result<std::size_t> parse_tactic(const TacticList& family, std::string_view text) {
   std::call_once(family.named_, [&] {
     for (std::size_t index = 0; index < family.size(); ++index) family.by_name_.emplace(family.to_string(index), index);
   });

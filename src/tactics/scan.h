@@ -6,7 +6,7 @@
 namespace pinch {
 
 /// The order of a ranking: smaller cost first, then smaller tie_key.
-bool comes_before(const TacticFamily& family, const RankedTactic& a, const RankedTactic& b);
+bool comes_before(const TacticList& family, const RankedTactic& a, const RankedTactic& b);
 
 /// The first in that order of the legal tactics among `indices`; nothing where none is legal. `model` must be one of
 /// the family's names.
