@@ -3,7 +3,11 @@
 // kind of instruction set the rates of the machine model, so none of them is held out: what is, is every second loop of
 // several kinds.
 //
-//     sass_accuracy CUBIN CSV [--all]
+// Rows of one and two warps, on as many sub-partitions, are held against their bounds and their error is printed apart:
+// latencies were read off the chains among them. With nvdisasm the bound is at least the dependency bound, which needs
+// operands.
+//
+//     sass_accuracy CUBIN CSV [--all] [--disassembler PATH]
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,12 +24,11 @@ namespace {
 
 using namespace pinch::sass;
 
-constexpr int kSubPartitions = 4;
 constexpr double kMaxMeanError = 0.10, kMinTau = 0.8, kMaxBoundExcess = 0.02;
 
 struct Point {
   std::string loop;
-  int warps = 0;  // of one sub-partition
+  int warps = 0, sub_partitions = kSubPartitions;  // warps of one sub-partition
   double measured = 0, simulated = 0, greedy = 0, fair = 0, bound = 0;
   bool held_out = false;
   [[nodiscard]] double error() const { return simulated / measured - 1; }
@@ -79,19 +82,23 @@ const LoopReport* timed_loop(const KernelReport& report) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    fmt::print(stderr, "usage: sass_accuracy CUBIN CSV [--all]\n");
+    fmt::print(stderr, "usage: sass_accuracy CUBIN CSV [--all] [--disassembler PATH]\n");
     return 2;
   }
-  const bool all = argc > 3 && std::string(argv[3]) == "--all";
+  bool all = false;
   InputOptions input;
   input.disassembler = "none";  // the same result on every machine
+  for (int i = 3; i < argc; ++i) {
+    all |= std::string(argv[i]) == "--all";
+    if (std::string(argv[i]) == "--disassembler" && i + 1 < argc) input.disassembler = argv[++i];
+  }
   const auto program = read_program(argv[1], input);
   if (!program.ok()) {
     fmt::print(stderr, "{}\n", program.error().message());
     return 3;
   }
   const auto measured = corpus::read_measurements(argv[2]);
-  std::vector<Point> fit, test;
+  std::vector<Point> fit, test, few;
   int above = 0, loops = 0;
   double worst_excess = -1;
   for (const auto& [name, by_warps] : measured) {
@@ -100,9 +107,13 @@ int main(int argc, char** argv) {
     if (kernel == program->kernels.end()) continue;
     ++loops;
     for (const auto& [warps, cycles] : by_warps) {
-      if (warps % kSubPartitions != 0) continue;  // the model has all sub-partitions alike
       AnalysisOptions options;
-      options.warps = warps / kSubPartitions;
+      options.sub_partitions = std::min(warps, kSubPartitions);
+      if (warps % options.sub_partitions != 0) {
+        fmt::print(stderr, "{}: {} warps do not spread evenly over 4 sub-partitions\n", name, warps);
+        return 1;
+      }
+      options.warps = warps / options.sub_partitions;
       const auto report = analyse_kernel(*kernel, nullptr, options);
       const LoopReport* loop = report.ok() ? timed_loop(*report) : nullptr;
       if (loop == nullptr) {
@@ -111,22 +122,23 @@ int main(int argc, char** argv) {
       }
       Point point{name,
                   options.warps,
+                  options.sub_partitions,
                   cycles,
-                  loop->simulated_cycles,
-                  loop->greedy_cycles,
-                  loop->fair_cycles,
-                  std::max(loop->bound_cycles * options.warps, loop->dependency_cycles),
+                  *loop->simulated_cycles,
+                  *loop->greedy_cycles,
+                  *loop->fair_cycles,
+                  loop->least_cycles(),
                   held_out(name)};
       const double excess = point.bound / point.measured - 1;
       worst_excess = std::max(worst_excess, excess);
       above += excess > kMaxBoundExcess;
       if (all || excess > kMaxBoundExcess) {
-        fmt::print("{:<24} W {:>2}  measured {:8.1f}  simulated {:8.1f} ({:+6.1f}%)  bound {:8.1f} by {}{}{}\n", name,
-                   point.warps, point.measured, point.simulated, 100 * point.error(), point.bound,
-                   name_of(loop->bound_by), point.held_out ? "  held out" : "",
+        fmt::print("{:<24} W {:>2} on {}  measured {:8.1f}  simulated {:8.1f} ({:+6.1f}%)  bound {:8.1f} by {}{}{}\n",
+                   name, point.warps, point.sub_partitions, point.measured, point.simulated, 100 * point.error(),
+                   point.bound, name_of(loop->bound_by), point.held_out ? "  held out" : "",
                    excess > kMaxBoundExcess ? "  ABOVE" : "");
       }
-      (point.held_out ? test : fit).push_back(point);
+      (point.sub_partitions < kSubPartitions ? few : point.held_out ? test : fit).push_back(point);
     }
   }
   fmt::print("policies on the loops to fit: greedy {:.2f}%, fair {:.2f}%\n", 100 * mean_error(fit, &Point::greedy),
@@ -138,7 +150,9 @@ int main(int argc, char** argv) {
       loops, fit.size() + test.size(), fit.size(), 100 * mean_error(fit, &Point::simulated), test.size());
   fmt::print("held out: mean absolute error {:.2f}% (target <= {:.0f}%), Kendall tau {:.3f} (target >= {})\n",
              100 * error, 100 * kMaxMeanError, tau, kMinTau);
+  fmt::print("one and two warps: {} points, mean absolute error {:.2f}%\n", few.size(),
+             100 * mean_error(few, &Point::simulated));
   fmt::print("bound: {} of {} points more than {:.0f}% above the measurement; worst {:+.2f}%\n", above,
-             fit.size() + test.size(), 100 * kMaxBoundExcess, 100 * worst_excess);
+             fit.size() + test.size() + few.size(), 100 * kMaxBoundExcess, 100 * worst_excess);
   return error <= kMaxMeanError && tau >= kMinTau && above == 0 ? 0 : 1;
 }

@@ -1,10 +1,12 @@
 // pinch sass: what bounds each loop of a GPU binary, with no GPU.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <regex>
-#include <sstream>
+#include <set>
 #include <vector>
 
 #include "apps/pinch/cli.h"
@@ -45,7 +47,8 @@ Result<std::regex> kernel_filter(const std::string& pattern) {
 Result<void> prepare(SassOptions& options) {
   for (std::string& arch : options.archs) {
     if (arch.rfind("sm_", 0) != 0) arch = "sm_" + arch;
-    PINCH_TRY(sass::Machine::of(arch));
+    if (const auto machine = sass::Machine::of(arch); !machine.ok())
+      return Error{ErrorCode::kInvalidArgument, machine.error().text, "--arch"};
   }
   if (!options.archs.empty()) {
     options.input.archs = options.archs;
@@ -76,8 +79,24 @@ Result<void> prepare(SassOptions& options) {
   return {};
 }
 
+// Code for another architecture than --arch names; text that names none is taken to be for the one given.
+bool is_other_arch(const sass::Kernel& kernel, const std::vector<std::string>& archs) {
+  const auto number = [](const std::string& arch) { return std::atoi(arch.c_str() + 3); };
+  return !archs.empty() && !kernel.arch.empty() && std::none_of(archs.begin(), archs.end(), [&](const std::string& a) {
+    return number(a) == number(kernel.arch);
+  });
+}
+
 Result<Analysed> analyse_file(const std::string& path, const SassOptions& options) {
   PINCH_ASSIGN(program, sass::read_program(path, options.input));
+  for (const std::string& note : program.notes) fmt::print(stderr, "pinch: {}\n", note);
+  const std::string arch = program.kernels.front().arch;
+  std::erase_if(program.kernels, [&](const sass::Kernel& k) { return is_other_arch(k, options.archs); });
+  if (program.kernels.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("holds code for {} and none for --arch {}", arch, fmt::join(options.archs, ",")), path};
+  }
+  if (!options.pairs.empty()) PINCH_TRY(sass::check_pairs(options.analysis.pairs, program));
   if (!options.kernel.empty()) {
     PINCH_ASSIGN(wanted, kernel_filter(options.kernel));
     std::erase_if(program.kernels, [&](const sass::Kernel& k) { return !std::regex_search(k.name, wanted); });
@@ -86,6 +105,27 @@ Result<Analysed> analyse_file(const std::string& path, const SassOptions& option
   }
   PINCH_ASSIGN(reports, sass::analyse(program, options.analysis));
   return Analysed{std::move(program), std::move(reports)};
+}
+
+// All files, and every --role found in one of them.
+Result<std::vector<Analysed>> analyse_files(const SassOptions& options) {
+  std::vector<Analysed> all;
+  std::set<std::string> roles;
+  for (const std::string& path : options.files) {
+    PINCH_ASSIGN(analysed, analyse_file(path, options));
+    for (const sass::KernelReport& kernel : analysed.reports) {
+      for (const sass::Role& role : kernel.flow.roles) roles.insert(role.name);
+    }
+    all.push_back(std::move(analysed));
+  }
+  for (const auto& [role, warps] : options.analysis.role_warps) {
+    if (roles.count(role) == 0)
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("no kernel has a role '{}'; roles here: {}", role,
+                               roles.empty() ? "none" : fmt::format("{}", fmt::join(roles, " "))),
+                   "--role"};
+  }
+  return all;
 }
 
 int finish(const SassOptions& options, const nlohmann::ordered_json& document, int status) {
@@ -103,37 +143,32 @@ int show(SassOptions& options) {
                    "give a file: a cubin, a fatbin, an object or executable built by nvcc, .ptx, .cu, or SASS text",
                    ""});
   if (const auto ready = prepare(options); !ready) return report(ready.error());
-  nlohmann::ordered_json document;
-  for (const std::string& path : options.files) {
-    const auto analysed = analyse_file(path, options);
-    if (!analysed) return report(analysed.error());
-    auto part = sass::to_json(analysed->program, analysed->reports, options.analysis);
-    if (document.is_null()) {
-      document = std::move(part);
-    } else {
-      for (auto& kernel : part["kernels"]) document["kernels"].push_back(std::move(kernel));
-    }
-    if (options.json.on_stdout()) continue;
-    for (const sass::KernelReport& kernel : analysed->reports) {
+  const auto all = analyse_files(options);
+  if (!all) return report(all.error());
+  nlohmann::ordered_json document{{"kernels", nlohmann::ordered_json::array()}};
+  bool by_map = false;
+  for (const Analysed& analysed : *all) {
+    for (const sass::KernelReport& kernel : analysed.reports) {
+      document["kernels"].push_back(sass::to_json(kernel, options.analysis));
+      by_map |= kernel.kernel->mnemonics_from == "opcode map";
+      if (options.json.on_stdout()) continue;
       fmt::print("{}\n",
                  options.listing ? sass::listing(*kernel.kernel, kernel.flow) : sass::table(kernel, options.analysis));
     }
-    if (analysed->program.mnemonics_from == "opcode map") {
-      fmt::print(stderr,
-                 "pinch: no nvdisasm found, names are from the opcode map and operands are not known; "
-                 "scripts/fetch_nvdisasm.sh installs one\n");
-    }
+  }
+  if (by_map && options.input.disassembler.empty() && !options.json.on_stdout()) {
+    fmt::print(stderr,
+               "pinch: names are from the opcode map and operands are not known; scripts/fetch_nvdisasm.sh installs "
+               "nvdisasm\n");
   }
   return finish(options, document, kOk);
 }
 
 int compare(SassOptions& options) {
   if (const auto ready = prepare(options); !ready) return report(ready.error());
-  const auto a = analyse_file(options.files[0], options);
-  if (!a) return report(a.error());
-  const auto b = analyse_file(options.files[1], options);
-  if (!b) return report(b.error());
-  const auto result = sass::diff(a->reports, b->reports);
+  const auto both = analyse_files(options);
+  if (!both) return report(both.error());
+  const auto result = sass::diff(both->at(0).reports, both->at(1).reports);
   if (result.kernels.empty()) {
     return report(
         {ErrorCode::kInvalidArgument,
@@ -153,32 +188,41 @@ int hold(SassOptions& options) {
                    options.baseline});
   const auto baseline = nlohmann::ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
   nlohmann::ordered_json current{{"kernels", nlohmann::ordered_json::array()}};
-  for (const std::string& path : options.files) {
-    const auto analysed = analyse_file(path, options);
-    if (!analysed) return report(analysed.error());
-    for (const auto& kernel : analysed->reports) current["kernels"].push_back(sass::to_json(kernel, options.analysis));
+  const auto all = analyse_files(options);
+  if (!all) return report(all.error());
+  for (const Analysed& analysed : *all) {
+    for (const auto& kernel : analysed.reports) current["kernels"].push_back(sass::to_json(kernel, options.analysis));
   }
   auto result = sass::gate(baseline, current, options.thresholds);
   if (!result) return report({result.error().code, result.error().text, options.baseline});
-  auto failures = nlohmann::ordered_json::array();
-  for (const sass::GateFailure& failure : result->failures) {
-    failures.push_back({{"name", failure.kernel}, {"arch", failure.arch}, {"what", failure.what}});
-    if (!options.json.on_stdout()) fmt::print("{} ({}): {}\n", failure.kernel, failure.arch, failure.what);
-  }
+  const auto list = [&](const std::vector<sass::GateFinding>& findings, const char* prefix) {
+    auto made = nlohmann::ordered_json::array();
+    for (const sass::GateFinding& finding : findings) {
+      made.push_back({{"name", finding.kernel}, {"arch", finding.arch}, {"what", finding.what}});
+      if (!options.json.on_stdout()) fmt::print("{}{} ({}): {}\n", prefix, finding.kernel, finding.arch, finding.what);
+    }
+    return made;
+  };
+  const auto unjudged = list(result->unjudged, "not judged: "), failures = list(result->failures, "");
   if (!options.json.on_stdout())
     fmt::print("{} kernels compared, {} failures\n", result->compared, result->failures.size());
-  return finish(options, {{"compared", result->compared}, {"failures", failures}},
+  return finish(options, {{"compared", result->compared}, {"failures", failures}, {"unjudged", unjudged}},
                 result->failures.empty() ? kOk : kFailed);
 }
 
 void add_common(CLI::App& command, SassOptions& options) {
   command
       .add_option("--arch", options.archs,
-                  "Architectures to compile .cu and .ptx for, or of text that names none: 80, 90a, 100a, 103a")
+                  "Architectures to compile .cu and .ptx for, to read of a file that holds several, or of text that "
+                  "names none: 80, 90a, 100a, 103a")
       ->delimiter(',');
   command.add_option("--opt-level", options.input.opt_level, "ptxas -O for .cu and .ptx")->check(CLI::Range(0, 3));
   command.add_option("--warps", options.analysis.warps, "Warps of one sub-partition, all in the same loop")
       ->check(CLI::Range(1, 16));
+  command
+      .add_option("--sub-partitions", options.analysis.sub_partitions,
+                  "Sub-partitions of the SM that run the loop: what they share is busy in proportion; default 4")
+      ->check(CLI::Range(1, sass::kSubPartitions));
   command.add_option("--role", options.roles, "NAME=WARPS: warps of a role instead of --warps")
       ->type_name("NAME=WARPS");
   command.add_option("--pair", options.pairs, "Two units whose alternation is counted; default MUFU,F2FP")
@@ -225,6 +269,11 @@ void add_sass(CLI::App& app, int& status) {
       ->required()
       ->type_name("F");
   gate->add_option("--max-registers", gate_options->thresholds.registers, "Registers more that are allowed")
+      ->check(CLI::NonNegativeNumber);
+  gate->add_option("--max-frame", gate_options->thresholds.frame_bytes, "Bytes of frame more that are allowed")
+      ->check(CLI::NonNegativeNumber);
+  gate->add_option("--max-shared", gate_options->thresholds.shared_bytes,
+                   "Bytes of static shared memory more that are allowed")
       ->check(CLI::NonNegativeNumber);
   gate->add_option("--max-cycles", gate_options->thresholds.cycles_percent,
                    "Percent more bound or simulated cycles of a loop that are allowed; default 2")

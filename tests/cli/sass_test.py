@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import subprocess
 
-from harness import CliTest, ENVIRONMENT, FAILED, OK
+from harness import CliTest, FAILED, OK
 
 DATA = pathlib.Path(__file__).parent.parent / "data" / "sass"
 ARCHS = ["80", "90a", "100a", "103a"]
@@ -43,7 +43,7 @@ class ContractTest(SassCase):
             for kernel in kernels.values():
                 self.assertLessEqual(set(KERNEL_FIELDS), set(kernel))
                 self.assertEqual(kernel["arch"], "sm_" + arch)
-                self.assertEqual(kernel["unknown_instructions"], 0)
+                self.assertEqual((kernel["unknown_instructions"], kernel["mnemonics_from"]), (0, "opcode map"))
                 self.assertEqual(set(kernel["local"]), {"spill_loads", "spill_stores", "array_loads", "array_stores"})
                 for loop in kernel["loops"]:
                     self.assertLessEqual(set(LOOP_FIELDS), set(loop))
@@ -76,6 +76,21 @@ class ContractTest(SassCase):
         listing = self.succeeds("sass", DATA / "kernels.sm_90a.nvdisasm.txt", "--listing", "--kernel", "softmax_loop").stdout
         self.assertIn("[B------:R-:W2:-:S", listing)
         self.assertIn("// kernels.cu:24", listing)
+
+    def test_has_no_simulation_without_control_words(self):
+        loop = self.kernels(DATA / "kernels.sm_100a.nohex.txt")["softmax_loop"]["loops"][0]
+        for field in ("simulated_cycles", "greedy_cycles", "fair_cycles", "slack"):
+            self.assertIsNone(loop[field], field)
+        self.assertEqual(loop["bound_cycles"], 32)
+        self.assertIn("not simulated", self.succeeds("sass", DATA / "kernels.sm_100a.nohex.txt").stdout)
+
+    def test_places_every_local_access(self):
+        kernel = self.kernels(DATA / "kernels.sm_90a.nvdisasm.txt")["dynamic_array"]
+        accesses = kernel["local_accesses"]
+        self.assertEqual(len(accesses), sum(kernel["local"].values()))
+        self.assertEqual({access["kind"] for access in accesses}, {"array"})
+        # bins[index[i] & 31] += i, line 76 of kernels.cu, is the one access in a loop that reads and the one that writes
+        self.assertEqual([(a["line"], a["store"]) for a in accesses if a["in_loop"]], [(76, False), (76, True)])
 
     def test_lists_its_findings(self):
         self.assertIn("wgmma-serialised", self.succeeds("sass", "--list-lints").stdout)
@@ -110,6 +125,19 @@ class RoadsTest(SassCase):
                 for x, y in zip(a["loops"], b["loops"]):
                     for field in ("begin", "end", "depth", "mix", "pipes", "bound_cycles", "simulated_cycles", "transitions"):
                         self.assertEqual(x[field], y[field], (arch, name, field))
+
+
+    def test_falls_back_to_the_map_where_a_found_nvdisasm_fails(self):
+        folder = self.folder / "bin"
+        folder.mkdir()
+        tool = folder / "nvdisasm"
+        tool.write_text("#!/bin/sh\necho 'no such architecture' >&2\nexit 1\n")
+        tool.chmod(0o755)
+        run = self.succeeds("sass", cubin("90a"), "--json", "-", env={"PATH": f"{folder}:{os.environ['PATH']}"})
+        self.assertEqual({k["mnemonics_from"] for k in json.loads(run.stdout)["kernels"]}, {"opcode map"})
+        for words in ("kernels.sm_90a.cubin", "opcode map", "no such architecture"):
+            self.assertIn(words, run.stderr)
+        self.refuses("sass", cubin("90a"), "--disassembler", tool, says=["kernels.sm_90a.cubin", "no such architecture"])
 
 
 class CompileTest(SassCase):
@@ -167,6 +195,8 @@ extern "C" __global__ void scale(const float* in, float* out, int n, float c) {
         source = self.folder / "bad.cu"
         source.write_text("this is no C++\n")
         self.refuses("sass", source, says=["failed", "bad.cu"])
+        source.write_text("")
+        self.refuses("sass", source, says=["no kernel", "bad.cu"])
 
 
 class DiffTest(SassCase):
@@ -186,6 +216,26 @@ class DiffTest(SassCase):
         self.assertEqual(set(verdicts.values()), {"same"})
         loop = next(kernel for kernel in document["kernels"] if kernel["name"] == "dequant_loop")["loops"][0]
         self.assertEqual(loop["mix"], {"FFMA": [0, 1], "HFMA2": [4, 3]})
+
+    def test_shows_the_stall_counts_that_changed(self):
+        text = (DATA / "kernels.sm_90a.nvdisasm.txt").read_text()
+        line = text.index("MUFU.EX2", text.index("text.softmax_loop,"))
+        at = text.index("/* 0x", text.index("/* 0x", line) + 5) + 5  # the upper half of that instruction's word
+        high = int(text[at : at + 16], 16)
+        stall = high >> 41 & 15
+        changed = self.folder / "changed.txt"
+        changed.write_text(text[:at] + f"{high + (1 << 41):016x}" + text[at + 16 :])
+        printed = self.succeeds("sass", "diff", DATA / "kernels.sm_90a.nvdisasm.txt", changed).stdout
+        self.assertIn("softmax_loop (sm_90a): schedule only", printed)
+        self.assertRegex(printed, rf"stall counts: .*S{stall:02} \d+ -> \d+, S{stall + 1:02} \d+ -> \d+")
+        kernels = self.json_of("sass", "diff", DATA / "kernels.sm_90a.nvdisasm.txt", changed)["kernels"]
+        before, after = next(k for k in kernels if k["name"] == "softmax_loop")["loops"][0]["stalls"]
+        self.assertEqual((after[stall] - before[stall], after[stall + 1] - before[stall + 1]), (-1, 1))
+
+    def test_takes_what_text_does_not_say_for_no_difference(self):
+        kernels = self.json_of("sass", "diff", DATA / "kernels.sm_90a.nvdisasm.txt", cubin("90a"), *MAP)["kernels"]
+        self.assertEqual(next(k for k in kernels if k["name"] == "softmax_loop")["registers"], [None, 20])
+        self.assertNotIn("resources", {kernel["verdict"] for kernel in kernels})
 
     def test_refuses_builds_for_different_archs(self):
         self.refuses("sass", "diff", cubin("90a"), cubin("100a"), *MAP, says="same arch")
@@ -222,6 +272,47 @@ class GateTest(SassCase):
         for words in ("softmax_loop (sm_90a): 20 registers, baseline 19", "bound 24 cycles, baseline 20, +20.0%", "poly_rolled (sm_90a): loop 0x",
                       "forced_spill (sm_90a): 182 local accesses, baseline 88", "hmma_loop (sm_90a): 1 findings, baseline 0", "5 failures"):
             self.assertIn(words, printed)
+
+    def test_fails_on_more_frame_and_shared_memory(self):
+        self.plant("forced_spill", lambda k: k.update(frame_bytes=k["frame_bytes"] - 8))
+        printed = self.gate(cubin("90a"), cubin("100a"), code=FAILED)
+        self.assertIn("forced_spill (sm_90a): 184 bytes of frame, baseline 176", printed)
+        self.gate(cubin("90a"), cubin("100a"), "--max-frame", "8", code=OK)
+        corpus = [DATA.parent.parent.parent / "data" / "sass" / "h200_loops.cubin", "--kernel", "^ffma_wide$"]
+        self.succeeds("sass", *corpus, *MAP, "--json", self.baseline)
+        self.plant("ffma_wide", lambda k: k.update(shared_bytes=k["shared_bytes"] - 4096))
+        self.assertIn("ffma_wide (sm_90a): 16384 bytes of shared memory, baseline 12288", self.gate(*corpus, code=FAILED))
+        self.gate(*corpus, "--max-shared", "4096", code=OK)
+
+    def test_does_not_pass_what_it_cannot_know(self):
+        text = DATA / "kernels.sm_90a.nvdisasm.txt"
+        self.succeeds("sass", text, "--json", self.baseline)
+        printed = self.gate(text, code=OK)
+        self.assertIn("not judged: softmax_loop (sm_90a): registers not known to either", printed)
+        self.plant("softmax_loop", lambda k: k.update(registers=20))
+        self.plant("hmma_loop", lambda k: k.update(frame_bytes=0))
+        printed = self.gate(text, code=FAILED)
+        self.assertIn("softmax_loop (sm_90a): registers not known, baseline 20", printed)
+        self.assertIn("2 failures", printed)
+
+    def test_names_kernels_that_the_baseline_does_not_have(self):
+        document = json.loads(self.baseline.read_text())
+        document["kernels"] = [k for k in document["kernels"] if k["name"] != "hmma_loop"]
+        self.baseline.write_text(json.dumps(document))
+        self.assertIn("not judged: hmma_loop (sm_90a): not in the baseline", self.gate(cubin("90a"), cubin("100a"), code=OK))
+
+    def test_does_not_mix_roads(self):
+        document = json.loads(self.baseline.read_text())
+        for kernel in document["kernels"]:
+            kernel["mnemonics_from"] = "nvdisasm"
+        self.baseline.write_text(json.dumps(document))
+        self.refuses("sass", "gate", "--baseline", self.baseline, cubin("90a"), cubin("100a"), *MAP,
+                     says=["by nvdisasm", "opcode map", "--disassembler"])
+
+    def test_does_not_pass_with_nothing_to_compare(self):
+        self.refuses("sass", "gate", "--baseline", self.baseline, DATA / "scale.host", *MAP, "--allow-missing", says="no kernel of the baseline")
+        self.baseline.write_text('{"kernels": []}')
+        self.refuses("sass", "gate", "--baseline", self.baseline, cubin("90a"), *MAP, says=["holds no kernel"])
 
     def test_allows_what_the_thresholds_allow(self):
         self.plant("softmax_loop", lambda k: k.update(registers=k["registers"] - 2))
@@ -260,7 +351,13 @@ class RefusalTest(SassCase):
 
     def test_refuses_what_it_does_not_know(self):
         self.refuses("sass", self.folder / "none", says="none")
-        self.refuses("sass", cubin("90a"), "--arch", "70", says=["sm_70", "sm_90a"], code=ENVIRONMENT)
+        self.refuses("sass", self.folder, says=["folder", str(self.folder)])
+        for arch in ("70", "banana"):
+            self.refuses("sass", cubin("90a"), "--arch", arch, says=["sm_" + arch, "sm_90a"])
+        self.refuses("sass", cubin("90a"), "--arch", "100a", *MAP, says=["kernels.sm_90a.cubin", "code for sm_90a", "sm_100a"])
+        self.refuses("sass", cubin("90a"), "--pair", "NOSUCH,F2FP", *MAP, says=["NOSUCH", "tensor"])
+        self.refuses("sass", cubin("90a"), "--role", "nosuch=2", *MAP, says=["nosuch", "consumer", "producer"])
+        self.succeeds("sass", cubin("90a"), "--arch", "90a,100a", "--pair", "MUFU,UTCHMMA", "--pair", "xu,HMMA.16816", *MAP)
         self.refuses("sass", cubin("90a"), "--role", "consumer", says="NAME=WARPS")
         self.refuses("sass", cubin("90a"), "--pair", "MUFU", says="A,B")
         self.refuses("sass", cubin("90a"), *MAP, "--kernel", "nothing_like_it", says="no kernel matches")

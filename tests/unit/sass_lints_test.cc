@@ -188,6 +188,18 @@ TEST(SassDiff, JudgesEachKindOfChange) {
   EXPECT_TRUE(result.only_b.empty());
 }
 
+TEST(SassDiff, TakesWhatIsNotKnownForNoDifference) {
+  const Program before = program_of("kernels.sm_90a.cubin");
+  Program after = program_of("kernels.sm_90a.cubin");
+  for (Kernel& kernel : after.kernels) kernel.registers = kernel.frame_bytes = kernel.shared_bytes = -1;
+  const auto a = reports_of(before), b = reports_of(after);
+  const ProgramDiff result = diff(a, b);
+  for (const KernelPair& pair : result.kernels) EXPECT_EQ(pair.verdict, Verdict::kSame) << pair.a->kernel->name;
+  EXPECT_THAT(to_json(result, {}).at("kernels").at(0).at("registers").dump(), HasSubstr(",null]"));
+  EXPECT_THAT(to_text(result, {}), HasSubstr(" -> ?"));
+  EXPECT_THAT(to_text(result, {}), Not(HasSubstr("-1")));
+}
+
 TEST(SassDiff, NeverComparesAcrossArchs) {
   const Program hopper = program_of("kernels.sm_90a.cubin"), blackwell = program_of("kernels.sm_100a.cubin");
   const auto a = reports_of(hopper), b = reports_of(blackwell);

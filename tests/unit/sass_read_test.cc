@@ -267,6 +267,13 @@ TEST(SassFatbin, ReadsEntriesAndRefusesPlantedSizes) {
   ASSERT_TRUE(good.ok()) << good.error().message();
   ASSERT_EQ(good->size(), 1u);
   EXPECT_EQ(*good->front().data, ptx);
+  const std::string code = ptx + ".visible .entry k()\n{\n\tret;\n}\n";
+  put(8, std::uint64_t{64 + code.size()});
+  put(24, std::uint64_t{code.size()});
+  const auto only_ptx = read_bytes(bytes + code);
+  ASSERT_FALSE(only_ptx.ok());
+  EXPECT_THAT(only_ptx.error().message(), HasSubstr("PTX for sm_90a and no machine code"));
+  put(8, std::uint64_t{64 + ptx.size()});
   put(24, std::uint64_t{1} << 60);
   EXPECT_THAT(read(bytes + ptx).error().message(), HasSubstr("offset 0x10 of the fatbin"));
   put(24, std::uint64_t{ptx.size()});

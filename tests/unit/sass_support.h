@@ -24,12 +24,16 @@ inline std::shared_ptr<const std::string> read_all(const std::string& path) {
 }
 
 // With the opcode map alone, so that the tests read the same on every machine.
-inline Program program_of(const std::string& name) {
+inline Program program_at(const std::string& path) {
   InputOptions options;
   options.disassembler = "none";
-  auto program = read_program(data_path(name), options);
+  auto program = read_program(path, options);
   EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message());
   return program.ok() ? std::move(program.value()) : Program{};
+}
+
+inline Program program_of(const std::string& name) {
+  return program_at(data_path(name));
 }
 
 inline const Kernel& kernel_of(const Program& program, const std::string& name) {

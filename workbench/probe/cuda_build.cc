@@ -262,7 +262,7 @@ Result<void> prove(CudaModule& module, const CudaOptions& options) {
   input.disassembler = options.disassembler;
   if (input.disassembler.empty()) input.disassembler = sass::find_cuda_tool("nvdisasm").value_or("none");
   PINCH_ASSIGN(program, sass::read_program_bytes(module.cubin, "probes", input));
-  module.names = program.mnemonics_from;
+  module.names = program.kernels.front().mnemonics_from;
   std::map<std::string_view, const sass::Kernel*> by_name;
   for (const sass::Kernel& kernel : program.kernels) by_name[kernel.name] = &kernel;
   for (CudaKernel& kernel : module.kernels) {

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <set>
 
+#include "workbench/sass/opcode_map.h"
+
 namespace pinch::sass {
 namespace {
 
@@ -24,6 +26,27 @@ void count_bytes(const Instruction& i, LoopReport& report) {
   if (base == "LDSM" || base == "STSM") report.shared_bytes += i.has_modifier("4") ? 16 : i.has_modifier("2") ? 8 : 4;
 }
 
+// Units of the whole SM take that much less of a sub-partition's time where fewer of them run.
+void share(LoopCode& code, int sub_partitions) {
+  for (Cost& cost : code.costs) {
+    for (std::size_t p = 0; p < cost.uses.size(); ++p) {
+      if (is_shared_by_sm(static_cast<Pipe>(p))) cost.uses[p] *= static_cast<float>(sub_partitions) / kSubPartitions;
+    }
+  }
+}
+
+void simulate(const LoopCode& code, const Machine& machine, LoopReport& report) {
+  const bool has_words =
+      std::all_of(code.instructions.begin(), code.instructions.end(), [](const Instruction* i) { return i->has_word; });
+  if (!has_words) return;
+  const auto under = [&](Policy policy) {
+    return std::max(simulated_cycles(code, machine, report.warps, policy), report.least_cycles());
+  };
+  report.greedy_cycles = under(Policy::kGreedy);
+  report.fair_cycles = report.warps == 1 ? report.greedy_cycles : under(Policy::kFair);
+  report.simulated_cycles = machine.scheduler().greedy ? report.greedy_cycles : report.fair_cycles;
+}
+
 LoopReport report_loop(const Kernel& kernel, const Loop& loop, const LocalMemory& local, const Machine& machine,
                        const AnalysisOptions& options) {
   LoopReport report;
@@ -34,7 +57,8 @@ LoopReport report_loop(const Kernel& kernel, const Loop& loop, const LocalMemory
   report.instructions = static_cast<int>(loop.instructions.size());
   report.spins = loop.spins;
   report.role = loop.role;
-  const LoopCode code = loop_code(kernel, loop.path, machine);
+  LoopCode code = loop_code(kernel, loop.path, machine);
+  if (options.sub_partitions < kSubPartitions) share(code, options.sub_partitions);
   std::map<std::string_view, int> mix;
   for (std::size_t i = 0; i < code.costs.size(); ++i) {
     const Instruction& instruction = *code.instructions[i];
@@ -52,10 +76,7 @@ LoopReport report_loop(const Kernel& kernel, const Loop& loop, const LocalMemory
   report.dependency_cycles = dependency_cycles(code);
   const auto of_role = options.role_warps.find(loop.role);
   report.warps = of_role != options.role_warps.end() ? of_role->second : options.warps;
-  report.greedy_cycles = simulated_cycles(code, machine, report.warps, Policy::kGreedy);
-  report.fair_cycles =
-      report.warps == 1 ? report.greedy_cycles : simulated_cycles(code, machine, report.warps, Policy::kFair);
-  report.simulated_cycles = machine.scheduler().greedy ? report.greedy_cycles : report.fair_cycles;
+  simulate(code, machine, report);
   for (const UnitPair& pair : options.pairs) report.interleavings.push_back(interleaving(code, pair));
   report.loads = load_distance(code);
   report.unroll = unroll_factor(code);
@@ -72,9 +93,36 @@ const PtxFunction* find_ptx(const std::vector<PtxFunction>& functions, const std
 
 }  // namespace
 
-double LoopReport::slack() const {
-  const double bound = std::max(bound_cycles * warps, dependency_cycles);
-  return bound > 0 ? simulated_cycles / bound : 0;
+double LoopReport::least_cycles() const {
+  return std::max(bound_cycles * warps, dependency_cycles);
+}
+
+std::optional<double> LoopReport::slack() const {
+  if (!simulated_cycles || least_cycles() <= 0) return std::nullopt;
+  return *simulated_cycles / least_cycles();
+}
+
+Result<void> check_pairs(const std::vector<UnitPair>& pairs, const Program& program) {
+  const auto is_unit = [&](const std::string& name) {
+    for (int p = 1; p < kPipes; ++p) {
+      if (name_of(static_cast<Pipe>(p)) == name) return true;
+    }
+    if (is_opcode(name.substr(0, name.find('.')))) return true;
+    return std::any_of(program.kernels.begin(), program.kernels.end(), [&](const Kernel& kernel) {
+      return std::any_of(kernel.instructions.begin(), kernel.instructions.end(),
+                         [&](const Instruction& i) { return i.known() && i.is(name); });
+    });
+  };
+  for (const UnitPair& pair : pairs) {
+    for (const std::string& name : {pair.first, pair.second}) {
+      if (is_unit(name)) continue;
+      std::string pipes;
+      for (int p = 1; p < kPipes; ++p) pipes += fmt::format(" {}", name_of(static_cast<Pipe>(p)));
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("'{}' is no instruction that is known and no pipe; pipes:{}", name, pipes), "--pair"};
+    }
+  }
+  return {};
 }
 
 Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx, const AnalysisOptions& options) {

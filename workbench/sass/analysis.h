@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace pinch::sass {
 struct AnalysisOptions {
   std::string arch;                       ///< of text that does not name one; else ignored
   int warps = 1;                          ///< of one sub-partition, all in the same loop
+  int sub_partitions = kSubPartitions;    ///< of the SM, 1 to 4, that run it
   std::map<std::string, int> role_warps;  ///< instead of `warps`, for loops of a role: {"consumer", 8}
   std::vector<UnitPair> pairs = {{}};     ///< for transitions
 };
@@ -37,8 +39,8 @@ struct LoopReport {
   Pipe bound_by = Pipe::kIssue;
   double dependency_cycles = 0;
   int warps = 1;
-  double simulated_cycles = 0;  ///< an iteration of all `warps`, under the policy that fits the device
-  double greedy_cycles = 0, fair_cycles = 0;
+  /// An iteration of all `warps`, under the policy that fits the device; none where the text has no control words.
+  std::optional<double> simulated_cycles, greedy_cycles, fair_cycles;
   int global_bytes = 0, shared_bytes = 0;   ///< that one thread's loads and stores move an iteration
   std::vector<Interleaving> interleavings;  ///< in the order of AnalysisOptions::pairs
   LoadDistance loads;
@@ -47,8 +49,10 @@ struct LoopReport {
   std::array<int, 16> stalls{};    ///< histogram of stall counts
   std::vector<Lint> lints;
 
-  /// Simulated time over the bound of all warps; at least the dependency bound.
-  [[nodiscard]] double slack() const;
+  /// What no schedule beats: the bound of all warps, and at least the dependency bound.
+  [[nodiscard]] double least_cycles() const;
+  /// Simulated time over that; none where nothing is simulated or bounded.
+  [[nodiscard]] std::optional<double> slack() const;
 };
 
 struct KernelReport {
@@ -62,6 +66,10 @@ struct KernelReport {
 
 /// Errors: kUnsupported for an arch without a machine model; kInvalidArgument where no arch is known.
 Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx, const AnalysisOptions& options);
+
+/// Errors: kInvalidArgument, naming it, where a unit of a pair is no pipe, no instruction of a known architecture and
+/// none of the program.
+Result<void> check_pairs(const std::vector<UnitPair>& pairs, const Program& program);
 
 /// Every kernel of the program, with the findings of its PTX attached by name. Kernels in the file's order.
 Result<std::vector<KernelReport>> analyse(const Program& program, const AnalysisOptions& options);

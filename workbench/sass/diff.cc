@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 #include <set>
 
 namespace pinch::sass {
@@ -36,17 +37,27 @@ double likeness(const M& a, const M& b) {
   return all == 0 ? 1 : 2 * shared / all;
 }
 
+// Operands and words are compared where both sides have them: text may lack words, and the opcode map has no operands.
 bool same_code(const Kernel& a, const Kernel& b) {
   return std::equal(a.instructions.begin(), a.instructions.end(), b.instructions.begin(), b.instructions.end(),
                     [](const Instruction& x, const Instruction& y) {
-                      return x.mnemonic == y.mnemonic && x.operands == y.operands && x.control == y.control &&
-                             x.low == y.low && x.high == y.high && x.guard == y.guard;
+                      const bool words = x.has_word && y.has_word,
+                                 operands = !x.operands.empty() && !y.operands.empty();
+                      return x.mnemonic == y.mnemonic && (!operands || x.operands == y.operands) &&
+                             (!words || (x.control == y.control && x.low == y.low && x.high == y.high)) &&
+                             x.guard == y.guard && x.guard_negated == y.guard_negated;
                     });
 }
 
+// Of two numbers that a file may not say (-1): only known ones differ.
+bool same_where_known(int a, int b) {
+  return a < 0 || b < 0 || a == b;
+}
+
 Verdict judge(const Kernel& a, const Kernel& b) {
-  const bool same_resources =
-      a.registers == b.registers && a.frame_bytes == b.frame_bytes && a.shared_bytes == b.shared_bytes;
+  const bool same_resources = same_where_known(a.registers, b.registers) &&
+                              same_where_known(a.frame_bytes, b.frame_bytes) &&
+                              same_where_known(a.shared_bytes, b.shared_bytes);
   if (same_code(a, b) && same_resources) return Verdict::kSame;
   if (mix_of(a) != mix_of(b)) return Verdict::kCode;
   return same_resources ? Verdict::kSchedule : Verdict::kResources;
@@ -75,9 +86,17 @@ std::vector<LoopPair> pair_loops(const KernelReport& a, const KernelReport& b) {
   return pairs;
 }
 
-ordered_json both(double a, double b) {
-  const auto number = [](double v) {
-    return std::floor(v) == v ? ordered_json(static_cast<std::int64_t>(v)) : ordered_json(std::round(v * 1000) / 1000);
+using Known = std::optional<double>;
+
+Known known(int value) {
+  return value < 0 ? Known() : Known(value);
+}
+
+ordered_json both(const Known& a, const Known& b) {
+  const auto number = [](const Known& v) {
+    if (!v) return ordered_json(nullptr);
+    return std::floor(*v) == *v ? ordered_json(static_cast<std::int64_t>(*v))
+                                : ordered_json(std::round(*v * 1000) / 1000);
   };
   return {number(a), number(b)};
 }
@@ -95,10 +114,21 @@ ordered_json mix_changes(const std::map<std::string, int>& a, const std::map<std
   return changes;
 }
 
-std::string change(const char* what, double a, double b) {
-  return a == b ? ""
-                : fmt::format(", {} {:g} -> {:g}{}", what, a, b,
-                              a > 0 ? fmt::format(" ({:+.1f}%)", 100 * (b / a - 1)) : "");
+std::string change(const char* what, const Known& a, const Known& b) {
+  if (a == b) return "";
+  const auto number = [](const Known& v) { return v ? fmt::format("{:g}", *v) : "?"; };
+  return fmt::format(", {} {} -> {}{}", what, number(a), number(b),
+                     a && b && *a > 0 ? fmt::format(" ({:+.1f}%)", 100 * (*b / *a - 1)) : "");
+}
+
+// "S01 4 -> 6, S04 3 -> 1": instructions by stall count, where they changed.
+std::string stall_changes(const LoopReport& a, const LoopReport& b) {
+  std::string changes;
+  for (std::size_t s = 0; s < a.stalls.size(); ++s) {
+    if (a.stalls[s] != b.stalls[s])
+      changes += fmt::format("{}S{:02} {} -> {}", changes.empty() ? "" : ", ", s, a.stalls[s], b.stalls[s]);
+  }
+  return changes;
 }
 
 }  // namespace
@@ -190,8 +220,9 @@ ordered_json to_json(const ProgramDiff& diff, const AnalysisOptions& options) {
          {"arch", a.arch},
          {"matched_by", pair.by_name ? "name" : "shape"},
          {"verdict", name_of(pair.verdict)},
-         {"registers", both(a.registers, b.registers)},
-         {"frame_bytes", both(a.frame_bytes, b.frame_bytes)},
+         {"registers", both(known(a.registers), known(b.registers))},
+         {"frame_bytes", both(known(a.frame_bytes), known(b.frame_bytes))},
+         {"shared_bytes", both(known(a.shared_bytes), known(b.shared_bytes))},
          {"instructions", both(static_cast<double>(a.instructions.size()), static_cast<double>(b.instructions.size()))},
          {"local",
           {{"spill_loads", both(local_a.spill_loads, local_b.spill_loads)},
@@ -218,13 +249,16 @@ std::string to_text(const ProgramDiff& diff, const AnalysisOptions& options) {
     const auto accesses = [](const KernelReport* r) { return static_cast<double>(r->local.accesses.size()); };
     fmt::format_to(
         into, "{}{} ({}): {}{}{}{}{}\n", a.name, pair.by_name ? "" : " -> " + b.name, a.arch, name_of(pair.verdict),
-        change("registers", a.registers, b.registers), change("frame", a.frame_bytes, b.frame_bytes),
+        change("registers", known(a.registers), known(b.registers)),
+        change("frame", known(a.frame_bytes), known(b.frame_bytes)) +
+            change("shared", known(a.shared_bytes), known(b.shared_bytes)),
         change("instructions", static_cast<double>(a.instructions.size()), static_cast<double>(b.instructions.size())),
         change("local accesses", accesses(pair.a), accesses(pair.b)));
     if (pair.verdict == Verdict::kSame) continue;
     for (const LoopPair& loop : pair.loops) {
-      fmt::format_to(into, "  loop 0x{:x} -> 0x{:x}: bound {:g} by {}, simulated {:.1f}{}{}{}", loop.a->begin,
-                     loop.b->begin, loop.b->bound_cycles, name_of(loop.b->bound_by), loop.b->simulated_cycles,
+      fmt::format_to(into, "  loop 0x{:x} -> 0x{:x}: bound {:g} by {}{}{}{}{}", loop.a->begin, loop.b->begin,
+                     loop.b->bound_cycles, name_of(loop.b->bound_by),
+                     loop.b->simulated_cycles ? fmt::format(", simulated {:.1f}", *loop.b->simulated_cycles) : "",
                      change("instructions", loop.a->instructions, loop.b->instructions),
                      change("bound", loop.a->bound_cycles, loop.b->bound_cycles),
                      change("simulated", loop.a->simulated_cycles, loop.b->simulated_cycles));
@@ -233,6 +267,8 @@ std::string to_text(const ProgramDiff& diff, const AnalysisOptions& options) {
                       loop.a->interleavings[i].transitions, loop.b->interleavings[i].transitions);
       }
       out += '\n';
+      if (const std::string stalls = stall_changes(*loop.a, *loop.b); !stalls.empty())
+        fmt::format_to(into, "    stall counts: {}\n", stalls);
     }
   }
   for (const KernelReport* report : diff.only_a)

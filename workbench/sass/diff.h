@@ -12,7 +12,7 @@ namespace pinch::sass {
 
 /// kSame: the same instructions with the same control codes. kSchedule: the same instructions and resources, in another
 /// order or with other control codes or registers. kResources: the same instructions, but other registers, frame or
-/// shared memory. kCode: other instructions.
+/// shared memory; what one side does not say is no difference. kCode: other instructions.
 enum class Verdict { kSame, kSchedule, kResources, kCode };
 [[nodiscard]] std::string_view name_of(Verdict verdict);
 
@@ -40,24 +40,29 @@ struct ProgramDiff {
 /// How much worse than the baseline a kernel may be.
 struct GateThresholds {
   int registers = 0;          ///< more a thread
+  int frame_bytes = 0;        ///< more local memory of a thread
+  int shared_bytes = 0;       ///< more static shared memory of a block
   double cycles_percent = 2;  ///< more simulated or bound cycles of a loop
   int local_accesses = 0;     ///< more spill and array instructions
   int lints = 0;              ///< more findings
   bool allow_missing = false;
 };
 
-struct GateFailure {
+struct GateFinding {
   std::string kernel, arch, what;  ///< "loop 0x1b0: simulated 41 cycles, baseline 33 (+24%, allowed +2%)"
 };
 
 struct GateResult {
   int compared = 0;
-  std::vector<GateFailure> failures;
+  std::vector<GateFinding> failures;
+  std::vector<GateFinding> unjudged;  ///< what neither side knows, and kernels that the baseline does not have
 };
 
 /// Holds `current`, the document of `pinch sass --json` over the files at hand, against `baseline`, one written
-/// earlier. Kernels are matched by name and arch; loops by their order. A kernel that the baseline does not have is not
-/// judged. Errors: kCorrupt, naming the field, where the baseline is no such document.
+/// earlier. Kernels are matched by name and arch; loops by their order. What the baseline knows and `current` does not
+/// is a failure: it cannot be shown to hold. Errors: kCorrupt, naming the field, where the baseline is no such
+/// document; kInvalidArgument where it holds no kernel, where none is compared, and where the two were named by
+/// different roads (the opcode map knows no operands, and so finds less).
 Result<GateResult> gate(const nlohmann::ordered_json& baseline, const nlohmann::ordered_json& current,
                         const GateThresholds& thresholds);
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <unordered_map>
 
 #include "src/core/mapped_file.h"
@@ -52,6 +53,7 @@ void adopt_text(std::vector<Kernel>& kernels, Program& text) {
       name_opcodes(kernel);
       continue;
     }
+    kernel.mnemonics_from = "nvdisasm";
     kernel.files = std::move(found->second->files);
     for (std::size_t i = 0; i < kernel.instructions.size(); ++i) {
       Instruction& into = kernel.instructions[i];
@@ -74,19 +76,39 @@ Result<std::string> disassemble(const std::string& tool, const std::string& cubi
   return run_tool({tool, "-c", "-hex", cubin_path});
 }
 
+struct Disassembler {
+  std::string path;        // empty: the opcode map
+  bool was_asked = false;  // by the user, who is then told where it fails; else the map stands in
+};
+
+Result<Program> disassembled(const std::string& tool, const std::string& image, const std::string& name) {
+  PINCH_ASSIGN(file, TemporaryFile::create(".cubin", image));
+  PINCH_ASSIGN(printed, disassemble(tool, file.path()));
+  return read_sass_text(std::make_shared<const std::string>(std::move(printed)), name);
+}
+
 Result<void> add_cubin(Program& program, const std::shared_ptr<const std::string>& image, const std::string& name,
-                       const std::string& disassembler) {
+                       const Disassembler& disassembler) {
   PINCH_ASSIGN(kernels, read_cubin(bytes_of(*image), name));
-  if (disassembler.empty()) {
+  bool named = false;
+  if (!disassembler.path.empty() && !kernels.empty()) {
+    auto text = disassembled(disassembler.path, *image, name);
+    named = text.ok();
+    if (named) {
+      adopt_text(kernels, *text);
+      program.texts.insert(program.texts.end(), text->texts.begin(), text->texts.end());
+    } else if (disassembler.was_asked) {
+      return Error{text.error().code,
+                   fmt::format("cannot be disassembled: {}; --disassembler none names opcodes by the built-in map",
+                               text.error().message()),
+                   name};
+    } else {
+      program.notes.push_back(fmt::format("{}: names are from the opcode map, since it cannot be disassembled: {}",
+                                          name, text.error().message()));
+    }
+  }
+  if (!named) {
     for (Kernel& kernel : kernels) name_opcodes(kernel);
-    program.mnemonics_from = "opcode map";
-  } else if (!kernels.empty()) {
-    PINCH_ASSIGN(file, TemporaryFile::create(".cubin", *image));
-    PINCH_ASSIGN(printed, disassemble(disassembler, file.path()));
-    PINCH_ASSIGN(text, read_sass_text(std::make_shared<const std::string>(std::move(printed)), name));
-    adopt_text(kernels, text);
-    program.texts.insert(program.texts.end(), text.texts.begin(), text.texts.end());
-    program.mnemonics_from = "nvdisasm";
   }
   std::move(kernels.begin(), kernels.end(), std::back_inserter(program.kernels));
   return {};
@@ -97,7 +119,7 @@ void add_ptx(Program& program, const std::shared_ptr<const std::string>& text) {
   if (std::none_of(program.ptx.begin(), program.ptx.end(), same)) program.ptx.push_back({ptx_target(*text), text});
 }
 
-Result<void> add_fatbin(Program& program, Bytes bytes, const std::string& name, const std::string& disassembler) {
+Result<void> add_fatbin(Program& program, Bytes bytes, const std::string& name, const Disassembler& disassembler) {
   PINCH_ASSIGN(entries, read_fatbins(bytes, name));
   for (const FatbinEntry& entry : entries) {
     if (entry.kind == FatbinEntry::kPtx) {
@@ -118,7 +140,7 @@ Result<std::string> need_tool(const std::string& tool, const std::string& path) 
 }
 
 Result<void> compile(Program& program, const std::string& path, const InputOptions& options,
-                     const std::string& disassembler) {
+                     const Disassembler& disassembler) {
   const bool is_cuda = ends_with(path, ".cu");
   PINCH_ASSIGN(compiler, need_tool(is_cuda ? "nvcc" : "ptxas", path));
   for (const std::string& arch : options.archs) {
@@ -142,7 +164,7 @@ Result<void> compile(Program& program, const std::string& path, const InputOptio
 }
 
 Result<Program> dispatch(std::shared_ptr<const std::string> content, const std::string& name,
-                         const std::string& disassembler) {
+                         const Disassembler& disassembler) {
   const Bytes bytes = bytes_of(*content);
   if (bytes.empty())
     return Error{ErrorCode::kCorrupt, fmt::format("the file is empty; {}", kAccepted), name + ", offset 0x0"};
@@ -167,26 +189,48 @@ Result<Program> dispatch(std::shared_ptr<const std::string> content, const std::
   return program;
 }
 
+// A file that was read well and yet holds nothing to analyse.
+Result<Program> with_kernels(Program program, const std::string& name) {
+  if (!program.kernels.empty()) return program;
+  const auto compiled = std::find_if(program.ptx.begin(), program.ptx.end(),
+                                     [](const PtxText& ptx) { return !read_ptx(*ptx.text).empty(); });
+  const std::string what =
+      compiled == program.ptx.end()
+          ? "no kernel in this file"
+          : fmt::format(
+                "PTX for {} and no machine code in this file; compile it for one architecture (nvcc -cubin, or "
+                "pinch sass on the .ptx)",
+                compiled->arch);
+  return Error{ErrorCode::kInvalidArgument, what, name};
+}
+
 }  // namespace
 
 Result<Program> read_program_bytes(std::shared_ptr<const std::string> bytes, const std::string& name,
                                    const InputOptions& options) {
-  return dispatch(std::move(bytes), name, options.disassembler == "none" ? "" : options.disassembler);
+  PINCH_ASSIGN(program,
+               dispatch(std::move(bytes), name,
+                        {options.disassembler == "none" ? "" : options.disassembler, !options.disassembler.empty()}));
+  return with_kernels(std::move(program), name);
 }
 
 Result<Program> read_program(const std::string& path, const InputOptions& options) {
-  std::string disassembler = options.disassembler;
-  if (disassembler.empty()) disassembler = find_cuda_tool("nvdisasm").value_or("");
-  if (disassembler == "none") disassembler.clear();
+  Disassembler disassembler{options.disassembler, !options.disassembler.empty()};
+  if (!disassembler.was_asked) disassembler.path = find_cuda_tool("nvdisasm").value_or("");
+  if (disassembler.path == "none") disassembler.path.clear();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    return Error{ErrorCode::kInvalidArgument, fmt::format("is a folder; {}", kAccepted), path};
   PINCH_ASSIGN(file, MappedFile::open(path));
   auto content = copy_of(*file);
   if (ends_with(path, ".cu") || (!content->empty() && looks_like_ptx(*content) && !looks_like_sass_text(*content))) {
     Program program;
     if (!ends_with(path, ".cu")) add_ptx(program, content);
     PINCH_TRY(compile(program, path, options, disassembler));
-    return program;
+    return with_kernels(std::move(program), path);
   }
-  return dispatch(std::move(content), path, disassembler);
+  PINCH_ASSIGN(program, dispatch(std::move(content), path, disassembler));
+  return with_kernels(std::move(program), path);
 }
 
 }  // namespace pinch::sass

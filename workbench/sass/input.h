@@ -12,12 +12,15 @@ namespace pinch::sass {
 struct InputOptions {
   std::vector<std::string> archs = {"sm_90a"};  ///< what .cu and .ptx are compiled for
   int opt_level = 3;                            ///< of ptxas, 0 to 3
-  std::string disassembler;                     ///< path of nvdisasm; "none": opcode map; empty: found, else opcode map
+  /// Path of nvdisasm; "none": the opcode map; empty: one that is found, and the opcode map where there is none or it
+  /// fails, which the program's notes say.
+  std::string disassembler;
 };
 
 /// Reads `path`: a cubin, a fatbin, a host object or executable with device code, SASS text, .ptx or .cu.
 /// Errors name the file, what it is and what is accepted: kNotFound, kIo, kCorrupt, kInvalidArgument (a kind that is
-/// not read; a compile that failed), kUnsupported (no nvcc or ptxas for .cu or .ptx).
+/// not read; no kernel in it; a compile or a disassembler asked for that failed), kUnsupported (no nvcc or ptxas for
+/// .cu or .ptx).
 Result<Program> read_program(const std::string& path, const InputOptions& options);
 
 /// The same for bytes in memory, without outside programs: cubins, fatbins, host ELFs and SASS text.

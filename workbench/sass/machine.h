@@ -32,6 +32,13 @@ enum class Pipe : std::uint8_t {
 inline constexpr int kPipes = 12;
 [[nodiscard]] std::string_view name_of(Pipe pipe);
 
+inline constexpr int kSubPartitions = 4;
+/// True for units that the sub-partitions of an SM share: shared memory and bulk copies. Alone, one takes its share of
+/// the time that four take (lds128_wide on an H200: 131 cycles of one warp, 1024 of 16; data/sass/h200_loops.csv).
+[[nodiscard]] constexpr bool is_shared_by_sm(Pipe pipe) {
+  return pipe == Pipe::kLsu || pipe == Pipe::kAsync;
+}
+
 /// What one warp instruction costs. Cycles of one sub-partition with all sub-partitions of the SM alike.
 struct Cost {
   std::array<float, kPipes> uses{};  ///< cycles that each pipe is taken

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <map>
@@ -139,7 +140,20 @@ constexpr unsigned kPredicateTrue = 7;
 
 }  // namespace
 
+bool is_opcode(std::string_view base) {
+  const auto has = [&](const std::string& name) { return name.substr(0, name.find('.')) == base; };
+  for (const auto& [sm, map] : maps()) {
+    for (const Operation& operation : map) {
+      if (has(operation.name)) return true;
+      if (operation.shared && std::any_of(operation.shared->values.begin(), operation.shared->values.end(), has))
+        return true;
+    }
+  }
+  return false;
+}
+
 void name_opcodes(Kernel& kernel) {
+  kernel.mnemonics_from = "opcode map";
   const ArchMap* map = map_of(kernel.arch);
   if (map == nullptr) return;
   const int sm = std::atoi(kernel.arch.c_str() + 3);

@@ -9,4 +9,7 @@ namespace pinch::sass {
 /// cubin. What the map does not hold stays unknown; what needs operands (dependency bound, some lints) cannot be done.
 void name_opcodes(Kernel& kernel);
 
+/// True where the map of some architecture has an instruction of this base name ("MUFU").
+[[nodiscard]] bool is_opcode(std::string_view base);
+
 }  // namespace pinch::sass

@@ -52,7 +52,8 @@ struct Kernel {
   int frame_bytes = -1;    ///< local memory of a thread
   int shared_bytes = -1;   ///< static shared memory of a block
   int barriers = -1;
-  bool is_entry = true;  ///< a kernel, not a device function
+  bool is_entry = true;                      ///< a kernel, not a device function
+  std::string_view mnemonics_from = "text";  ///< "nvdisasm", "text" or "opcode map"
   std::vector<std::uint32_t> exits;
   std::vector<std::string> files;
   std::vector<Instruction> instructions;
@@ -74,7 +75,7 @@ struct Program {
   std::vector<Kernel> kernels;
   std::vector<PtxText> ptx;
   std::vector<std::shared_ptr<const std::string>> texts;
-  std::string mnemonics_from;  ///< "nvdisasm", "text" or "opcode map"
+  std::vector<std::string> notes;  ///< what did not go as asked, for people: a disassembler that failed
 };
 
 }  // namespace pinch::sass

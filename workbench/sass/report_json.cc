@@ -14,6 +14,10 @@ ordered_json number(double value) {
   return rounded;
 }
 
+ordered_json number(const std::optional<double>& value) {
+  return value ? number(*value) : ordered_json(nullptr);
+}
+
 ordered_json known(int value) {
   return value < 0 ? ordered_json(nullptr) : ordered_json(value);
 }
@@ -59,6 +63,7 @@ ordered_json loop_json(const LoopReport& loop, const AnalysisOptions& options) {
           {"bound_by", name_of(loop.bound_by)},
           {"dependency_cycles", number(loop.dependency_cycles)},
           {"warps", loop.warps},
+          {"sub_partitions", options.sub_partitions},
           {"warps_bound_cycles", number(loop.bound_cycles * loop.warps)},
           {"simulated_cycles", number(loop.simulated_cycles)},
           {"greedy_cycles", number(loop.greedy_cycles)},
@@ -89,6 +94,15 @@ ordered_json to_json(const KernelReport& report, const AnalysisOptions& options)
   auto roles = ordered_json::array();
   for (const Role& role : report.flow.roles)
     roles.push_back({{"name", role.name}, {"registers", known(role.registers)}});
+  auto accesses = ordered_json::array();
+  for (const LocalAccess& access : report.local.accesses) {
+    const Instruction& i = kernel.instructions[static_cast<std::size_t>(access.instruction)];
+    accesses.push_back({{"offset", i.offset},
+                        {"line", i.line},
+                        {"kind", access.is_spill ? "spill" : "array"},
+                        {"store", access.is_store},
+                        {"in_loop", access.loop >= 0}});
+  }
   return {{"name", kernel.name},
           {"arch", kernel.arch.empty() ? options.arch : kernel.arch},
           {"entry", kernel.is_entry},
@@ -100,21 +114,23 @@ ordered_json to_json(const KernelReport& report, const AnalysisOptions& options)
           {"instructions", kernel.instructions.size()},
           {"unknown_instructions", kernel.unknown_instructions()},
           {"control_words", kernel.has_words()},
+          {"mnemonics_from", kernel.mnemonics_from},
           {"calibrated", report.calibrated},
           {"local",
            {{"spill_loads", report.local.spill_loads},
             {"spill_stores", report.local.spill_stores},
             {"array_loads", report.local.array_loads},
             {"array_stores", report.local.array_stores}}},
+          {"local_accesses", accesses},
           {"roles", roles},
           {"loops", loops},
           {"lints", lints_json(report.lints)}};
 }
 
-ordered_json to_json(const Program& program, const std::vector<KernelReport>& reports, const AnalysisOptions& options) {
+ordered_json to_json(const std::vector<KernelReport>& reports, const AnalysisOptions& options) {
   auto kernels = ordered_json::array();
   for (const KernelReport& report : reports) kernels.push_back(to_json(report, options));
-  return {{"mnemonics_from", program.mnemonics_from}, {"kernels", kernels}};
+  return {{"kernels", kernels}};
 }
 
 }  // namespace pinch::sass

@@ -8,7 +8,6 @@
 namespace pinch::sass {
 
 [[nodiscard]] nlohmann::ordered_json to_json(const KernelReport& report, const AnalysisOptions& options);
-[[nodiscard]] nlohmann::ordered_json to_json(const Program& program, const std::vector<KernelReport>& reports,
-                                             const AnalysisOptions& options);
+[[nodiscard]] nlohmann::ordered_json to_json(const std::vector<KernelReport>& reports, const AnalysisOptions& options);
 
 }  // namespace pinch::sass

@@ -39,11 +39,14 @@ void add_loop(std::string& out, const LoopReport& loop, const AnalysisOptions& o
   for (std::size_t i = 0; i < order.size(); ++i)
     fmt::format_to(into, "{}{} {:g}", i == 0 ? "" : ", ", name_of(static_cast<Pipe>(order[i])), loop.pipes[order[i]]);
   fmt::format_to(into, "), dependency {:g}\n", loop.dependency_cycles);
-  fmt::format_to(
-      into,
-      "      {} warp{} a sub-partition: bound {:g}, simulated {:.1f} (greedy {:.1f}, fair {:.1f}), slack {:.2f}\n",
-      loop.warps, loop.warps == 1 ? "" : "s", loop.bound_cycles * loop.warps, loop.simulated_cycles, loop.greedy_cycles,
-      loop.fair_cycles, loop.slack());
+  fmt::format_to(into, "      {} warp{} a sub-partition: bound {:g}, ", loop.warps, loop.warps == 1 ? "" : "s",
+                 loop.bound_cycles * loop.warps);
+  if (loop.simulated_cycles) {
+    fmt::format_to(into, "simulated {:.1f} (greedy {:.1f}, fair {:.1f}), slack {:.2f}\n", *loop.simulated_cycles,
+                   *loop.greedy_cycles, *loop.fair_cycles, loop.slack().value_or(0));
+  } else {
+    out += "not simulated without control words\n";
+  }
   for (std::size_t i = 0; i < options.pairs.size(); ++i) {
     const Interleaving& found = loop.interleavings[i];
     if (found.first_count == 0 || found.second_count == 0) continue;

@@ -29,6 +29,10 @@ struct Warp {
   int iteration = 0;
 };
 
+bool starts_product(const Instruction& i) {
+  return i.is("HGMMA") || i.is("QGMMA") || i.is("IGMMA");
+}
+
 std::vector<Step> compile(const LoopCode& code, const SchedulerRates& rates) {
   std::vector<Step> steps(code.costs.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -42,7 +46,7 @@ std::vector<Step> compile(const LoopCode& code, const SchedulerRates& rates) {
       step.cycles[step.pipe_count++] = cost.uses[p];
       step.queues |= p == static_cast<std::size_t>(Pipe::kXu) || p == static_cast<std::size_t>(Pipe::kLsu);
     }
-    step.starts_product = instruction.is("HGMMA") || instruction.is("QGMMA") || instruction.is("IGMMA");
+    step.starts_product = starts_product(instruction);
     step.awaits_products = instruction.is("WARPGROUP.DEPBAR");
     step.latency = cost.latency;
     step.read_latency = cost.read_latency;
@@ -61,6 +65,9 @@ class Scheduler {
  public:
   Scheduler(const std::vector<Step>& steps, const SchedulerRates& rates, int warps, Policy policy)
       : steps_(steps), rates_(rates), policy_(policy), warps_(static_cast<std::size_t>(warps)) {}
+
+  // Time until which a pipe, or the issue port, is busy.
+  Time busy_until() const { return *std::max_element(free_.begin(), free_.end()); }
 
   // Time at which the last warp has run `iterations`.
   Time run(int iterations) {
@@ -83,6 +90,7 @@ class Scheduler {
         }
       }
     }
+    free_[static_cast<std::size_t>(Pipe::kIssue)] = slot;
     return end;
   }
 
@@ -188,13 +196,22 @@ double simulated_cycles(const LoopCode& code, const Machine& machine, int warps,
   return static_cast<double>(long_run - short_run) / (many - few);
 }
 
+double total_cycles(const LoopCode& code, const Machine& machine, int warps, Policy policy, int iterations) {
+  if (code.costs.empty() || warps < 1) return 0;
+  const std::vector<Step> steps = compile(code, machine.scheduler());
+  Scheduler scheduler(steps, machine.scheduler(), warps, policy);
+  const Time ended = scheduler.run(iterations);
+  return std::max(ended, scheduler.busy_until());
+}
+
 double dependency_cycles(const LoopCode& code) {
   const bool known = std::any_of(code.instructions.begin(), code.instructions.end(),
                                  [](const Instruction* i) { return !i->operands.empty(); });
   if (!known) return 0;
   const std::vector<Access>& accesses = code.accesses;
   // Every instruction as soon as its operands are there: what remains is the growth an iteration of the longest chain.
-  std::array<double, 528> ready{};
+  std::array<double, 528> ready{};   // a register's value is there
+  std::array<double, 528> summed{};  // a wgmma may add to it
   const auto latest = [&] {
     double time = 0;
     for (const Access& access : accesses) {
@@ -207,14 +224,24 @@ double dependency_cycles(const LoopCode& code) {
   double settled = 0;
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     for (std::size_t i = 0; i < accesses.size(); ++i) {
+      const bool is_product = starts_product(*code.instructions[i]);
+      const auto accumulates = [&](const RegisterRange& read) {
+        return is_product && !accesses[i].writes.empty() && read.first == accesses[i].writes.begin()->first &&
+               read.file == RegisterFile::kGeneral;
+      };
       double start = 0;
       for (const RegisterRange& range : accesses[i].reads) {
+        const auto& available = accumulates(range) ? summed : ready;
         for (int r = 0; r < range.count; ++r)
-          start = std::max(start, ready[static_cast<std::size_t>(slot_of(range, r))]);
+          start = std::max(start, available[static_cast<std::size_t>(slot_of(range, r))]);
       }
+      const double done = start + code.costs[i].latency;
+      const double added = is_product ? start + code.costs[i].uses[static_cast<std::size_t>(Pipe::kTensor)] : done;
       for (const RegisterRange& range : accesses[i].writes) {
-        for (int r = 0; r < range.count; ++r)
-          ready[static_cast<std::size_t>(slot_of(range, r))] = start + code.costs[i].latency;
+        for (int r = 0; r < range.count; ++r) {
+          ready[static_cast<std::size_t>(slot_of(range, r))] = done;
+          summed[static_cast<std::size_t>(slot_of(range, r))] = added;
+        }
       }
     }
     if (iteration == kSettled - 1) settled = latest();

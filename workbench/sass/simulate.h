@@ -22,12 +22,19 @@ struct LoopCode {
 
 /// Cycles an iteration of `warps` warps that all run the loop: the growth of the time to the last warp's end between
 /// two numbers of iterations, so that start and end cancel. Instructions without a word run as stall 1, waiting on
-/// nothing. Source: issue rules as published for recent NVIDIA cores (Huerta et al., MICRO 2025), rates of the machine
-/// model.
+/// nothing. Two short runs can differ by a few cycles less than the pipes need for what lies between them: the bound of
+/// the loop stands above this estimate. Source: issue rules as published for recent NVIDIA cores (Huerta et al., MICRO
+/// 2025), rates of the machine model.
 [[nodiscard]] double simulated_cycles(const LoopCode& code, const Machine& machine, int warps, Policy policy);
 
+/// Cycles from the first issue until the last of `warps` warps has run `iterations` and every pipe has done its work.
+/// Never below iterations × warps × the bound of any pipe.
+[[nodiscard]] double total_cycles(const LoopCode& code, const Machine& machine, int warps, Policy policy,
+                                  int iterations);
+
 /// The longest chain from one iteration to the next through registers, in cycles: no order of the instructions and no
-/// number of warps makes one warp faster. 0 where operands are not known.
+/// number of warps makes one warp faster. A wgmma that adds to the accumulators of the one before it follows it through
+/// the tensor core, not through its latency. 0 where operands are not known.
 [[nodiscard]] double dependency_cycles(const LoopCode& code);
 
 }  // namespace pinch::sass

@@ -122,7 +122,6 @@ class Reader {
   Reader(std::shared_ptr<const std::string> text, const std::string& name) : text_(std::move(text)), name_(name) {}
 
   Result<Program> read() {
-    program_.mnemonics_from = "text";
     std::string_view rest = *text_;
     while (!rest.empty()) {
       const auto* end = static_cast<const char*>(std::memchr(rest.data(), '\n', rest.size()));
