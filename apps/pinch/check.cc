@@ -29,6 +29,7 @@ constexpr const char* kExamples = R"(Examples:
   pinch check record --out baseline --inputs inputs -- ./kernel
   pinch check compare --change reorder --baseline baseline --candidate changed
   pinch check compare --change algebra --baseline a.npy --candidate b.npy --reference fp64.npy
+  pinch check compare --change algebra --baseline baseline --candidate changed --inputs inputs -- ./kernel_in_fp64
   pinch check flake --rate 0.05 --confidence 0.95 -- ./kernel
   pinch check bisect --pass tile=16,stages=1 --fail tile=64,stages=3 -- ./kernel --tile '${tile}' '${stages}'
 
@@ -36,15 +37,14 @@ The program finds its inputs in $PINCH_INPUTS and leaves its outputs in $PINCH_O
 
 struct ProgramOptions {
   check::Program program;
-  void add_to(CLI::App& command) {
+  void add_to(CLI::App& command, const std::string& what = "The program and its arguments, after --",
+              bool required = true) {
     command.add_option("--inputs", program.inputs, "Folder of saved inputs, given to the program as PINCH_INPUTS")
         ->type_name("FOLDER");
     command.add_option("--timeout", program.timeout_s, "Seconds until a run is ended")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
-    command.add_option("command", program.argv, "The program and its arguments, after --")
-        ->required()
-        ->type_name("CMD");
+    command.add_option("command", program.argv, what)->required(required)->type_name("CMD");
   }
 };
 
@@ -102,6 +102,7 @@ struct CompareOptions {
   check::Change change = check::Change::kReorder;
   std::string baseline, candidate, reference, tensor, dtype, shape, intermediate;
   check::Formats formats;
+  ProgramOptions program;  ///< that makes the reference; none
   JsonOption json;
 };
 
@@ -173,7 +174,11 @@ Result<std::vector<Pair>> pairs_of(const CompareOptions& options) {
   };
   const std::string baseline = outputs(options.baseline), candidate = outputs(options.candidate);
   const std::string reference = options.reference.empty() ? "" : outputs(options.reference);
-  if (!fs::is_directory(baseline, ignored)) return std::vector<Pair>{{"", baseline, candidate, reference}};
+  if (!fs::is_directory(baseline, ignored)) {
+    const bool one_of_many = fs::is_directory(reference, ignored);
+    return std::vector<Pair>{
+        {"", baseline, candidate, one_of_many ? reference + "/" + fs::path(baseline).filename().string() : reference}};
+  }
   PINCH_ASSIGN(files, check::hash_folder(baseline));
   PINCH_ASSIGN(others, check::hash_folder(candidate));
   std::vector<Pair> pairs;
@@ -199,7 +204,27 @@ Result<check::Gate> judge_pair(const CompareOptions& options, const Pair& pair,
   return check::judge(options.change, baseline, candidate, reference ? &*reference : nullptr, options.formats);
 }
 
+// Runs the reference program, whose outputs bear the names of the baseline's.
+Result<void> make_reference(CompareOptions& options, const std::string& folder) {
+  const InterruptGuard interrupt;
+  const check::Program& program = options.program.program;
+  PINCH_ASSIGN(run, check::run_program(program, folder, [&] { return interrupt.requested(); }));
+  if (!run.ended_well) {
+    return Error{ErrorCode::kIllegal, fmt::format("the reference {}\n{}", run.ending, run.err), program.argv.front()};
+  }
+  options.reference = folder;
+  return {};
+}
+
 int compare(CompareOptions& options) {
+  const Scratch scratch;
+  if (!options.program.program.argv.empty()) {
+    if (!options.reference.empty()) {
+      return report({ErrorCode::kInvalidArgument, "give --reference or a command that makes it, not both", ""});
+    }
+    const auto made = make_reference(options, scratch.path() + "/outputs");
+    if (!made) return made.error().code == ErrorCode::kInterrupted ? kSignalled : report(made.error());
+  }
   const auto raw = raw_layout(options);
   if (!raw) return report(raw.error());
   if (!options.intermediate.empty()) {
@@ -246,6 +271,7 @@ int compare(CompareOptions& options) {
       }
       text += '\n';
     }
+    if (difference.nonfinite > 0) text += fmt::format("  {} elements are NaN or infinite\n", difference.nonfinite);
     // The document is the worst output's, with all of them beside it.
     if (document.is_null() || (passed && !gate->passed)) document = entry;
     passed = passed && gate->passed;
@@ -460,6 +486,8 @@ void add_check(CLI::App& app, int& status) {
   comparer->add_option("--terms", compare_options->formats.terms, "Products summed for one element")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  compare_options->program.add_to(*comparer, "A program that makes the reference, after --, instead of --reference",
+                                  /*required=*/false);
   compare_options->json.add_to(*comparer);
   comparer->callback([compare_options, &status] { status = compare(*compare_options); });
 

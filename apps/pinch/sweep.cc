@@ -17,6 +17,7 @@
 #include "apps/pinch/progress_bar.h"
 #include "workbench/check/environment.h"
 #include "workbench/store/location.h"
+#include "workbench/sweep/effort.h"
 #include "workbench/sweep/executor.h"
 #include "workbench/sweep/replay.h"
 #include "workbench/sweep/sweep.h"
@@ -104,7 +105,11 @@ int show_plan(const Options& options, const sweep::Subject& subject) {
       if (options.list) {
         for (const sweep::Choice& choice : *legal) fmt::print("  {}\n", space.text(choice));
       } else {
-        fmt::print("  would run {} processes\n", (legal->size() + 1) * static_cast<std::size_t>(options.sweep.repeats));
+        const auto effort = sweep::effort(space, subject, options.sweep, *legal);
+        if (!effort) return cli::report(effort.error());
+        fmt::print(
+            "  would run {} processes, {} if all points tie; two more to confirm a winner other than the default\n",
+            effort->least, effort->most);
       }
     }
     if (options.list) {
@@ -229,16 +234,16 @@ int sweep_subject(Options& options) {
   const auto subject = sweep::read_subject(options.spec);
   if (!subject) return report(subject.error());
   options.sweep.policy.lower_is_better = subject->metric.lower_is_better;
-  if (options.dry_run || options.list) return show_plan(options, *subject);
-
-  const auto path = store::database_path(options.database);
-  if (!path) return report(path.error());
   auto devices = device_sets(options.sweep.devices, subject->gpus);
   if (!devices) return report(devices.error());
   options.sweep.devices = *devices;
   if (options.engine == sweep::Engine::kSlurm) {
     if (const auto ready = prepare_slurm(options, *subject); !ready) return report(ready.error());
   }
+  if (options.dry_run || options.list) return show_plan(options, *subject);
+
+  const auto path = store::database_path(options.database);
+  if (!path) return report(path.error());
   const auto environment = check::environment();
   const auto key = sweep::sweep_key(*subject, settings_text(options, environment));
   if (!key) return report(key.error());

@@ -66,6 +66,19 @@ class Compare(CheckTest):
         self.assertIn("relative", document["reason"])
         self.assertGreater(document["ratio_95"][0], 1)
 
+    def test_a_command_may_make_the_reference(self):
+        write_npy(self.r, [v * (1 + 1e-7 * ((i * 7) % 5 - 2)) for i, v in enumerate(self.values)], "(64, 64)", "<f8")
+        (self.folder / "in").mkdir()
+        self.r.rename(self.folder / "in" / "fp64.npy")
+        command = ("--inputs", "in", "--", "sh", "-c", "cp $PINCH_INPUTS/fp64.npy $PINCH_OUTPUTS/a.npy")
+        write_npy(self.b, [v * (1 + 1e-3 * ((i * 3) % 5 - 2)) for i, v in enumerate(self.values)], "(64, 64)")
+        self.assertIn("relative", self.compare("algebra", self.b, FAILED, *command)["reason"])
+        self.assertGreater(self.compare("algebra", self.a, 0, *command)["rel_l2"], 0)
+        files = ("check", "compare", "--change", "algebra", "--baseline", self.a, "--candidate", self.a)
+        self.refuses(*files, "--", FAULTS, "segfault", says="the reference killed by SIGSEGV", code=FAILED)
+        self.refuses(*files, "--reference", self.a, "--", "true", says="not both")
+        self.refuses(*files, "--", "true", says="outputs/a.npy")
+
     def test_two_that_are_equally_wrong_fail(self):
         write_npy(self.r, [2 * v for v in self.values], "(64, 64)", "<f8")
         document = self.compare("algebra", self.a, FAILED, "--reference", self.r)
@@ -91,6 +104,8 @@ class Record(CheckTest):
             manifest = self.json_of("check", "record", "--out", name, "--", FAULTS, kind)
             self.assertEqual(list(manifest["outputs"]), ["c.npy"])
             self.assertEqual(len(manifest["program"]["sha256"]), 64)
+            for key in ("pinch", "host", "system", "cpu", "cores", "cpu_mhz", "gpus"):
+                self.assertIn(key, manifest["environment"])
             self.assertEqual(json.loads((self.folder / name / "manifest.json").read_text()), manifest)
         self.succeeds("check", "compare", "--baseline", "good", "--candidate", "good")
         document = self.json_of("check", "compare", "--baseline", "good", "--candidate", "bad", code=FAILED)

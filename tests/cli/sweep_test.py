@@ -1,5 +1,8 @@
 """pinch sweep: subjects that go wrong in every way, resume, two at once, the JSON contract."""
 
+import hashlib
+import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -13,6 +16,7 @@ import time
 from harness import CliTest, FAILED, OK
 
 FAULTS = os.environ.get("PINCH_FAULTS", "")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SIGNALLED = 130
 
 
@@ -252,10 +256,18 @@ reason = "the producer overtakes the consumer"
         self.assertEqual(lines[0], "tile,stages,verdict,metric,samples,device,detail")
         self.assertEqual(len(lines), 5)
         document = json.loads((self.folder / "out.json").read_text())
-        self.assertEqual(document["schema_version"], "1.0.0")
+        # The results schema of T4 1.0.0: what it requires, and the types and names of the rest.
+        self.assertRegex(document["schema_version"], r"^[0-9]+\.[0-9]+\.[0-9]+$")
+        types = {"timestamp": str, "configuration": dict, "objectives": list, "times": dict, "invalidity": str, "correctness": (int, float),
+                 "measurements": list}
         for result in document["results"]:
-            for key in ("configuration", "times", "invalidity", "correctness"):
-                self.assertIn(key, result)
+            self.assertLessEqual({"configuration", "times", "invalidity", "correctness"}, set(result))
+            for key, value in result.items():
+                self.assertIsInstance(value, types[key], key)
+            self.assertEqual([type(each) for each in result["times"]["runtimes"]], [float] * (result["invalidity"] == "correct"))
+            self.assertIn(result["invalidity"], ("timeout", "compile", "runtime", "correctness", "constraints", "correct"))
+            for each in result["measurements"]:
+                self.assertEqual([type(each[key]) for key in ("name", "value", "unit")], [str, float, str])
         self.assertEqual(sorted(result["invalidity"] for result in document["results"]), ["constraints", "correct", "correct", "correct"])
 
     def test_gives_each_device_one_point_at_a_time(self):
@@ -277,6 +289,83 @@ knobs = {tile = {kind = "env", values = {from = 1, to = 12}, default = 1}}
         self.assertRegex(text, r"tile=\d+ +on 1 +ok")
         # On other devices it is another sweep.
         self.assertEqual(self.sweep(spec, "--repeats", 1, "--devices", "1")["reused_trials"], 0)
+
+    def test_a_point_may_take_several_devices(self):
+        spec = self.subject("""
+name = "pairs"
+command = ["sh", "-c", "test $CUDA_VISIBLE_DEVICES = ${device} && echo '{\\"ms\\": 1}'"]
+metric = {kind = "json", name = "ms"}
+limits = {gpus = 2}
+knobs = {tile = {kind = "env", values = {from = 1, to = 4}, default = 1}}
+""")
+        document = self.sweep(spec, "--repeats", 1, "--devices", "0,1,2,3")
+        self.assertEqual({(point["verdict"], point["device"]) for point in document["points"]}, {("ok", "0,1"), ("ok", "2,3")})
+        self.refuses(*self.arguments(spec, "--devices", "0"), says="1 devices given; the subject needs 2 for a point")
+
+    def test_a_metric_may_be_a_file_of_which_more_is_better(self):
+        spec = self.subject("""
+name = "throughput"
+command = ["sh", "-c", "echo ${tile}.5 > $PINCH_OUTPUTS/rate"]
+metric = {kind = "file", file = "rate", unit = "GB/s", better = "higher"}
+knobs = {tile = {values = [1, 2, 3], default = 1}}
+""")
+        document = self.sweep(spec, "--repeats", 2)
+        self.assertEqual(document["best"], {"knobs": {"tile": 3}, "metric": 3.5})
+        self.assertEqual(document["metric"]["better"], "higher")
+        self.assertIs(document["problems"][0]["confirmed"], True)
+        self.assertAlmostEqual(document["problems"][0]["regret_of_default"], 3.5 / 1.5)
+        rows = re.findall(r"tile=(\d)  ok", self.succeeds(*self.arguments(spec, "--repeats", 2)).stdout)
+        self.assertEqual(rows, ["3", "2", "1"])
+
+    def test_runs_on_the_cpus_it_is_given(self):
+        cpu = max(os.sched_getaffinity(0))
+        spec = self.subject(f"""
+name = "pinned"
+command = ["sh", "-c", "grep Cpus_allowed_list /proc/self/status"]
+metric = {{kind = "regex", pattern = "list:.([0-9]+)"}}
+limits = {{cpus = [{cpu}]}}
+""")
+        if cpu > 0:  # a metric of 0 is none
+            self.assertEqual(self.sweep(spec, "--repeats", 1)["points"][0]["metric"], cpu)
+        spec = self.subject(spec.read_text().replace(f"[{cpu}]", "[1023]"))
+        self.assertIn("CPUs 1023: this machine has none of them", self.sweep(spec, "--repeats", 1)["points"][0]["detail"])
+
+    def test_shows_its_progress_on_a_terminal_only(self):
+        spec = self.subject(LOGGER.replace("20}", "2}"))
+        master, slave = os.openpty()
+        process = subprocess.Popen([self.program, *map(str, self.arguments(spec, "--repeats", 1))], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=slave)
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(master, 65536)
+            except OSError:  # the last one that had the other end is gone
+                break
+            if not piece:
+                break
+            shown += piece
+        os.close(master)
+        self.assertEqual(process.wait(60), OK)
+        self.assertRegex(shown.decode(), r"1/5, about \d+ s left: tile=\d,stages=\d")
+        self.assertNotIn("s left", self.run_pinch(*self.arguments(spec, "--repeats", 1, "--fresh")).stderr)
+
+    def test_inputs_may_be_files(self):
+        content = b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }".ljust(117) + b"\n" + bytes(8)
+        (self.folder / "given.npy").write_bytes(content)
+        spec = self.subject("""
+name = "given"
+command = ["sh", "-c", "cmp given.npy $PINCH_INPUTS/a.npy && echo '{\\"ms\\": 1}'"]
+metric = {kind = "json", name = "ms"}
+inputs = {a = {file = "given.npy"}}
+""")
+        document = self.sweep(spec, "--repeats", 1)
+        self.assertEqual(document["points"][0]["verdict"], "ok")
+        self.assertEqual(document["inputs"][0]["sha256"], hashlib.sha256(content).hexdigest())
+        (self.folder / "given.npy").write_bytes(content[:-1] + b"\1")
+        self.assertEqual(self.sweep(spec, "--repeats", 1)["reused_trials"], 0, "other inputs, another sweep")
+        (self.folder / "given.npy").unlink()
+        self.refuses(*self.arguments(spec), says="given.npy")
 
     def test_inputs_are_saved_once_and_handed_over(self):
         spec = self.subject("""
@@ -322,6 +411,14 @@ default = 1
         (self.folder / "source.c").write_text("int y;")
         self.sweep(spec, "--repeats", 1)
         self.assertEqual((self.folder / "builds").read_text().count("built"), 7)
+
+    def test_builds_run_side_by_side(self):
+        (self.folder / "source.c").write_text("int x;")
+        # Each waits for the other: one at a time they would end at their deadline.
+        spec = self.subject(self.SPEC.replace("[1, 2, 3]", "[1, 2]").replace(
+            "echo built >> builds;", "echo built >> builds; while [ $(grep -c built builds) -lt 2 ]; do sleep 0.02; done;"))
+        document = self.sweep(spec, "--repeats", 1, "--build-jobs", 2)
+        self.assertEqual([point["verdict"] for point in document["points"]], ["ok", "ok"])
 
     def test_a_define_that_changes_no_byte_has_no_effect(self):
         (self.folder / "source.c").write_text("int x;")
@@ -550,22 +647,49 @@ class Strategies(SweepTest):
     RECORDED = {"device_name": "Testing", "kernel_name": "convolution", "problem_size": [4096],
                 "tune_params_keys": ["block_x", "block_y"], "tune_params": {"block_x": [16, 32], "block_y": [1, 2]},
                 "objective": "time",
-                "cache": {"16,1": {"block_x": 16, "block_y": 1, "time": 3.9, "times": [3.9, 3.91, 3.9]},
+                "cache": {"16,1": {"block_x": 16, "block_y": 1, "time": 7.8, "times": [19.5, 3.9, 3.91, 3.9]},
                           "16,2": {"block_x": 16, "block_y": 2, "time": "RuntimeFailedConfig"},
-                          "32,1": {"block_x": 32, "block_y": 1, "time": 2.5, "times": [2.5, 2.51, 2.5]}}}
+                          "32,1": {"block_x": 32, "block_y": 1, "time": 5, "times": [12.5, 2.5, 2.51, 2.5]}}}
 
     def test_replays_a_recording_with_no_device(self):
         path = self.folder / "recorded.json"
         path.write_text(json.dumps(self.RECORDED))
         document = self.json_of("sweep", "--replay", path)
         self.assertEqual(document["failed"], 1)
+        self.assertLess(document["problems"][0]["band"], 0.03, "the first sample of a configuration is cold")
         self.assertEqual(document["best"], {"knobs": {"block_x": 32, "block_y": 1}, "metric": 2.5})
         verdicts = {(p["knobs"]["block_x"], p["knobs"]["block_y"]): p["verdict"] for p in document["points"]}
         self.assertEqual(verdicts, {(16, 1): "ok", (16, 2): "launch_failed", (32, 1): "ok", (32, 2): "illegal"})
+        document = self.json_of("sweep", "--replay", path, "--strategy", "random", "--points", 3)
+        self.assertEqual(document["problems"][0]["run"], 3, "only what was recorded is drawn")
+        other = json.loads(json.dumps(self.RECORDED))
+        other["cache"]["32,1"]["time"] = 52.5  # the author's objective is no mean of the samples
+        path.write_text(json.dumps(other))
+        self.assertEqual(self.json_of("sweep", "--replay", path)["best"]["knobs"], {"block_x": 16, "block_y": 1})
         path.write_text(json.dumps(self.RECORDED)[:-2] + ",\n")
         self.assertEqual(self.json_of("sweep", "--replay", path)["best"]["metric"], 2.5)
         path.write_text("{}")
         self.refuses("sweep", "--replay", path, says="\"tune_params_keys\" is missing")
+
+
+class Listing(SweepTest):
+    def test_a_few_of_a_billion_are_listed_in_little_memory(self):
+        spec = importlib.util.spec_from_file_location("sweep_overhead", ROOT / "bench" / "sweep_overhead.py")
+        bench = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(bench)
+        process = self.start("sweep", self.subject(bench.BILLION), "--list")
+        lines = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        process.communicate()
+        # The rules fall into two groups without a common knob, small enough to be counted one by one.
+        ten = range(1, 11)
+        first = sum((k3 + k4 <= k0 + 2) and (k3 == k4 or k2 > 2) for k0, k1, k2 in itertools.product(ten, repeat=3) if k0 * k1 * k2 <= 20
+                    for k3, k4 in itertools.product(ten, repeat=2))
+        second = sum(k7 % k6 == 0 and k8 * k7 <= 24 and k6 * k8 >= 18 for k6, k7, k8 in itertools.product(ten, repeat=3))
+        self.assertEqual((process.returncode, lines.count("k0=")), (OK, first * second))
+        self.assertIn("of 1000000000 combinations", lines)
+        self.assertLess(usage.ru_maxrss / 1024, 200, "MiB")
 
 
 class Usage(SweepTest):
@@ -580,9 +704,6 @@ class Usage(SweepTest):
     def test_refuses_a_default_that_is_illegal(self):
         spec = self.subject(LOGGER + "[[constraint]]\nrequire = \"tile > 3\"\nreason = \"too small\"\n")
         self.refuses(*self.arguments(spec), says=["subject.toml:", "the default tile=1,stages=1 breaks the rule tile > 3: too small"])
-
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Examples(SweepTest):

@@ -48,9 +48,17 @@ Trial trial_of(const json& entry, const std::string& objective) {
     trial.detail = what;
     return trial;
   }
-  const json& times = objective == "time" && entry.contains("times") ? entry["times"] : json::array({time});
-  for (const json& each : times) {
-    if (each.is_number() && each.get<double>() > 0) trial.samples.push_back(each.get<double>());
+  if (time.is_number() && time.get<double>() > 0) trial.samples = {time.get<double>()};
+  if (objective == "time" && entry.contains("times") && entry["times"].is_array()) {
+    std::vector<double> times;
+    for (const json& each : entry["times"]) {
+      if (each.is_number() && each.get<double>() > 0) times.push_back(each.get<double>());
+    }
+    constexpr std::size_t kFewest = 3;
+    const auto [least, most] = std::minmax_element(times.begin(), times.end());
+    const bool of_them =
+        trial.samples.empty() || (!times.empty() && *least <= trial.samples[0] && trial.samples[0] <= *most);
+    if (times.size() >= kFewest && of_them) trial.samples.assign(times.begin() + 1, times.end());
   }
   if (trial.samples.empty()) {
     trial.verdict = Verdict::kWrong;
@@ -80,6 +88,8 @@ Result<Recording> read_recording(const std::string& path) {
   subject.file = path;
   subject.name = document.value("kernel_name", "recorded");
   recording.device = document.value("device_name", "");
+  recording.absent.id = "recorded";
+  recording.absent.reason = "not in the recording";
   subject.metric.kind = MetricKind::kJson;
   subject.metric.name = document.contains("objective") && document["objective"].is_string()
                             ? document["objective"].get<std::string>()
@@ -116,22 +126,34 @@ Result<Recording> read_recording(const std::string& path) {
     Trial trial = trial_of(entry, subject.metric.name);
     if (trial.verdict == Verdict::kOk && (!first || choice < *first)) first = choice;
     recording.trials[space.text(choice)] = std::move(trial);
+    recording.choices.push_back(std::move(choice));
   }
+  std::sort(recording.choices.begin(), recording.choices.end());
+  recording.choices.erase(std::unique(recording.choices.begin(), recording.choices.end()), recording.choices.end());
   if (!first) return broken(path, "no configuration in it has a time");
   // Kernel Tuner has no default: the first configuration that worked stands for it.
   for (std::size_t i = 0; i < subject.knobs.size(); ++i) subject.knobs[i].standard = (*first)[i];
   return recording;
 }
 
+Result<std::vector<Choice>> ReplayExecutor::points(const Space& space, const Subject& subject, ProblemResult& result) {
+  std::vector<Choice> list = recording_.choices;
+  const auto standard = std::find(list.begin(), list.end(), space.standard());
+  std::rotate(list.begin(), standard, standard + 1);
+  result.combinations = space.raw_size();
+  result.legal = list.size();
+  const double absent = result.combinations - static_cast<double>(list.size());
+  if (absent > 0) result.excluded.push_back({&recording_.absent, absent});
+  PINCH_TRY(each_row(space, subject, [&](const Choice& choice) -> Result<void> {
+    const bool there = std::binary_search(recording_.choices.begin(), recording_.choices.end(), choice);
+    if (!there) result.refused.push_back({choice, space.text(choice), &recording_.absent});
+    return {};
+  }));
+  return list;
+}
+
 Result<Trial> ReplayExecutor::run(const Space& space, const Choice& choice, const TrialKey& key) {
-  const auto found = recording_.trials.find(space.text(choice));
-  Trial trial;
-  if (found == recording_.trials.end()) {
-    trial.verdict = Verdict::kIllegal;
-    trial.detail = "not in the recording";
-    return trial;
-  }
-  trial = found->second;
+  Trial trial = recording_.trials.find(space.text(choice))->second;
   if (trial.samples.size() > 1) {
     // A round takes the next sample, the default's twin the one half the list later.
     const std::size_t shift = key.role == Role::kSample ? 0 : trial.samples.size() / 2;

@@ -341,6 +341,21 @@ void conclude(const Subject& subject, Run& run, ProblemResult& result) {
 
 }  // namespace
 
+Result<void> each_row(const Space& space, const Subject& subject,
+                      const std::function<Result<void>(const Choice&)>& visit) {
+  if (space.raw_size() > kMostRows) return {};
+  Choice choice(subject.knobs.size(), 0);
+  for (bool more = true; more;) {
+    PINCH_TRY(visit(choice));
+    more = false;
+    for (std::size_t knob = choice.size(); knob-- > 0 && !more;) {
+      more = ++choice[knob] < subject.knobs[knob].values.size();
+      if (!more) choice[knob] = 0;
+    }
+  }
+  return {};
+}
+
 Result<std::vector<Choice>> plan(const Space& space, const Subject& subject, ProblemResult& result) {
   result.problem = space.problem();
   result.text = problem_text(subject, space.problem());
@@ -374,17 +389,12 @@ Result<std::vector<Choice>> plan(const Space& space, const Subject& subject, Pro
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] > 0) result.excluded.push_back({&subject.rules[i], counts[i]});
   }
-  if (result.combinations <= kMostRows && static_cast<double>(legal.size()) < result.combinations) {
-    Choice each(standard.size(), 0);
-    for (bool more = true; more;) {
-      PINCH_ASSIGN(rule, space.broken(each));
-      if (rule != nullptr) result.refused.push_back({each, space.text(each), rule});
-      more = false;
-      for (std::size_t knob = each.size(); knob-- > 0 && !more;) {
-        more = ++each[knob] < subject.knobs[knob].values.size();
-        if (!more) each[knob] = 0;
-      }
-    }
+  if (static_cast<double>(legal.size()) < result.combinations) {
+    PINCH_TRY(each_row(space, subject, [&](const Choice& choice) -> Result<void> {
+      PINCH_ASSIGN(rule, space.broken(choice));
+      if (rule != nullptr) result.refused.push_back({choice, space.text(choice), rule});
+      return {};
+    }));
   }
   return legal;
 }
@@ -393,7 +403,7 @@ Result<ProblemResult> sweep_problem(const Space& space, const Subject& subject, 
                                     const Options& options, const std::vector<StoredTrial>& stored,
                                     const Hooks& hooks) {
   ProblemResult result;
-  PINCH_ASSIGN(legal, plan(space, subject, result));
+  PINCH_ASSIGN(legal, executor.points(space, subject, result));
   std::vector<Choice> chosen = std::move(legal);
   if (options.strategy == Strategy::kRandom) {
     chosen = sample(std::move(chosen), options.points > 0 ? options.points : 100, options.seed);

@@ -38,17 +38,6 @@ struct Options {
   PickPolicy policy;
 };
 
-/// Runs points for the sweep: real processes, a recorded file, or a simulation.
-class Executor {
- public:
-  virtual ~Executor() = default;
-  /// Called once a problem, with the points that may be run: builds and inputs. Errors end the sweep.
-  virtual Result<void> prepare(const Space& /*space*/, const std::vector<Choice>& /*points*/) { return {}; }
-  /// Errors end the sweep; what is wrong with a point is its verdict. Called from one thread a device, which the key
-  /// names.
-  virtual Result<Trial> run(const Space& space, const Choice& choice, const TrialKey& key) = 0;
-};
-
 struct Hooks {
   std::function<bool()> stop_requested;
   /// `done` of about `total` trials, the one that ended.
@@ -84,10 +73,29 @@ struct ProblemResult {
   bool interrupted = false;
 };
 
+/// Every combination of the knobs' values, legal or not, where there are at most 4096: those are rows one by one.
+Result<void> each_row(const Space& space, const Subject& subject,
+                      const std::function<Result<void>(const Choice&)>& visit);
+
 /// The points a sweep may run, the default first, the others in the order of their knobs' values. Fills what the rules
 /// refused. Errors: those of evaluating rules; kInvalidArgument where the default itself breaks a rule, or where more
 /// than a million points are legal.
 Result<std::vector<Choice>> plan(const Space& space, const Subject& subject, ProblemResult& result);
+
+/// Runs points for the sweep: real processes, a recorded file, or a simulation.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  /// The points there are, as plan() gives them and fills the result.
+  virtual Result<std::vector<Choice>> points(const Space& space, const Subject& subject, ProblemResult& result) {
+    return plan(space, subject, result);
+  }
+  /// Called once a problem, with the points that may be run: builds and inputs. Errors end the sweep.
+  virtual Result<void> prepare(const Space& /*space*/, const std::vector<Choice>& /*points*/) { return {}; }
+  /// Errors end the sweep; what is wrong with a point is its verdict. Called from one thread a device, which the key
+  /// names.
+  virtual Result<Trial> run(const Space& space, const Choice& choice, const TrialKey& key) = 0;
+};
 
 /// `stored`: trials of an earlier start, which are not run again.
 Result<ProblemResult> sweep_problem(const Space& space, const Subject& subject, Executor& executor,
