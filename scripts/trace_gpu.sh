@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# trace_gpu.sh FOLDER: what the CUDA marks do on a device, with nvcc and nothing else. Builds examples/trace_your_kernel/kernel.cu
+# untraced, coarse and detailed, as it is and with a delay planted in the loader and in the math warp; runs each in 20 interleaved
+# rounds; leaves times.csv (plant,level,round,ms) and one coarse and one detailed trace of each plant. `pinch trace read` of
+# FOLDER/loader.coarse.trace must blame the loader, of FOLDER/math.coarse.trace the math warp.
+# Exit status: 0 all ran right, 1 something failed, 2 usage, 3 no compiler, 77 no device (only built).
+set -u -o pipefail
+[ $# -eq 1 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+mkdir -p "$1" || exit 2
+out=$(cd "$1" && pwd)
+cd "$(dirname "$0")/.." || exit 2
+export PATH="$PATH:/usr/local/cuda/bin"
+command -v nvcc >/dev/null || { echo "trace_gpu: no nvcc in PATH or /usr/local/cuda/bin" >&2; exit 3; }
+
+source=examples/trace_your_kernel/kernel.cu delay='__nanosleep(4000);'
+cp $source "$out/none.cu"
+sed "s|float4 part\[|$delay\n    &|" $source >"$out/loader.cu"
+sed "s|for (int i = lane;|$delay\n    &|" $source >"$out/math.cu"
+for plant in none loader math; do
+  grep -q nanosleep "$out/$plant.cu" || [ $plant = none ] || { echo "trace_gpu: no place for the $plant delay" >&2; exit 1; }
+  level=0
+  for name in off coarse detailed; do
+    nvcc -O3 -std=c++20 -gencode arch=compute_90a,code=sm_90a -I include -DPINCH_TRACE_LEVEL=$level -o "$out/${plant}_$name" "$out/$plant.cu" || exit 1
+    level=$((level + 1))
+  done
+done
+nvidia-smi >/dev/null 2>&1 || { echo "trace_gpu: built; skipped, no device"; exit 77; }
+
+echo plant,level,round,ms >"$out/times.csv"
+for round in $(seq 20); do
+  for plant in none loader math; do
+    for name in off coarse detailed; do
+      printed=$(PINCH_TRACE_FILE="$out/$plant.$name.trace" "$out/${plant}_$name") || { echo "trace_gpu: $plant $name: $printed" >&2; exit 1; }
+      echo "$plant,$name,$round,${printed%% *}" >>"$out/times.csv"
+    done
+  done
+done
+python3 - "$out/times.csv" <<'PYTHON'
+import csv, statistics, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+for plant in ("none", "loader", "math"):
+    times = {level: [float(r["ms"]) for r in rows if r["plant"] == plant and r["level"] == level] for level in ("off", "coarse", "detailed")}
+    ratios = {level: statistics.median(t / off for t, off in zip(times[level], times["off"])) for level in ("coarse", "detailed")}
+    print(f"{plant}: off {statistics.median(times['off']):.3f} ms, coarse {ratios['coarse'] - 1:+.1%}, detailed {ratios['detailed'] - 1:+.1%}")
+PYTHON
