@@ -115,6 +115,10 @@ Result<void> run_gemm(const GemmPlan& plan, const Bf16* a, std::int64_t lda, voi
   return {};
 }
 
+int gemm_trace_level() {
+  return detail::trace_level();
+}
+
 Result<void> mm_bf16_fp4(const PreparedWeights& weights, const Bf16* a, std::int64_t lda, std::int64_t m, void* out,
                          std::int64_t ldo, const GemmOptions& options) {
   PINCH_ASSIGN(plan, plan_gemm(weights, m, options));

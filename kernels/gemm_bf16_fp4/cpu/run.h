@@ -42,4 +42,7 @@ RunLayout plan_run(const CpuTactic& tactic, const GemmProblem& problem, int thre
 void run(const RunLayout& layout, const GemmProblem& problem, const PackedWeights& weights, const Bf16* a,
          std::int64_t lda, void* out, std::int64_t ldo, std::byte* workspace);
 
+/// PINCH_TRACE_LEVEL that run() was compiled with.
+int trace_level();
+
 }  // namespace pinch::detail
