@@ -43,6 +43,7 @@ void add_quantize(CLI::App& app, int& status);
 void add_sass(CLI::App& app, int& status);
 void add_sweep(CLI::App& app, int& status);
 void add_tactics(CLI::App& app, int& status);
+void add_trace(CLI::App& app, int& status);
 void add_tune(CLI::App& app, int& status);
 void add_version(CLI::App& app, int& status);
 

@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
   add_sass(app, status);
   add_sweep(app, status);
   add_tactics(app, status);
+  add_trace(app, status);
   add_tune(app, status);
   add_version(app, status);
   try {

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 
@@ -161,7 +163,17 @@ class CpuTarget final : public GemmTarget {
 
 }  // namespace
 
+Result<void> check_rankable(int trace_level) {
+  if (trace_level == 0) return {};
+  return Error{ErrorCode::kIllegal,
+               fmt::format("these kernels are instrumented (PINCH_TRACE_LEVEL={}) and their times rank nothing; build "
+                           "without it",
+                           trace_level),
+               ""};
+}
+
 Result<std::unique_ptr<GemmTarget>> make_cpu_target(int threads) {
+  PINCH_TRY(check_rankable(gemm_trace_level()));
   PINCH_ASSIGN(family, find_tactic_family("cpu"));
   PINCH_ASSIGN(machine, describe_machine());
   return std::unique_ptr<GemmTarget>(std::make_unique<CpuTarget>(*family, std::move(machine), threads));

@@ -76,7 +76,11 @@ class GemmTarget {
   virtual Result<std::unique_ptr<GemmCase>> problem(std::int64_t m, OutputType output) = 0;
 };
 
-/// Errors: PINCH_CPU names an instruction set that does not exist or that this machine lacks.
+/// Refuses kernels compiled with marks, whose times rank nothing. Errors: kIllegal for a PINCH_TRACE_LEVEL above 0.
+Result<void> check_rankable(int trace_level);
+
+/// Errors: what check_rankable refuses of this library; PINCH_CPU names an instruction set that does not exist or that
+/// this machine lacks.
 Result<std::unique_ptr<GemmTarget>> make_cpu_target(int threads);
 
 /// Errors: kUnsupported where this build has no CUDA kernels, where there is no driver, no device or none that they run

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -49,6 +50,9 @@ Result<std::vector<double>> json_metric(const Metric& metric, const std::string&
     if (line.find('{') == std::string_view::npos) continue;
     const auto document = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!document.is_object() || !document.contains(metric.name)) continue;
+    if (const auto traced = document.find("instrumented"); traced != document.end() && *traced == true) {
+      return Error{ErrorCode::kIllegal, "the program says that it is instrumented: its times rank nothing", ""};
+    }
     const auto& value = document[metric.name];
     std::vector<double> samples;
     for (const auto& each : value.is_array() ? value : nlohmann::json::array({value})) {
@@ -213,6 +217,11 @@ Result<Trial> run_trial(const Subject& subject, const Setting& setting, const st
   }
   if (finished->left_behind > 0)
     trial.detail = fmt::format("left {} processes, which were killed", finished->left_behind);
+  // The marks of pinch/trace.h and pinch/trace.cuh leave it where they are compiled in.
+  if (std::filesystem::exists(setting.outputs + "/pinch_instrumented")) {
+    return failed(Verdict::kWrong,
+                  "instrumented: built with PINCH_TRACE_LEVEL above 0, whose times rank nothing; build it without");
+  }
   auto samples = read_metric(subject.metric, finished->out, setting.outputs, finished->wall_s);
   if (!samples.ok()) return failed(Verdict::kWrong, "no metric: " + samples.error().message());
   trial.samples = std::move(*samples);

@@ -376,8 +376,8 @@ class Analyser {
       }
       std::stable_sort(role.waits.begin(), role.waits.end(),
                        [](const auto& a, const auto& b) { return a.fraction > b.fraction; });
-      role.busy = part(sums.step_time - waited, sums.track_time);
-      role.outside = sums.track_time > 0 ? 1 - part(sums.step_time, sums.track_time) : 0;
+      role.busy = std::max(0.0, part(sums.step_time - waited, sums.track_time));
+      role.outside = sums.track_time > 0 ? std::max(0.0, 1 - part(sums.step_time, sums.track_time)) : 0;
       role.blamed = part(blamed[r], named);
       role.unmarked = any_waits && !marked && sums.steps > 0;
       const double middle = median_of(sums.track_means);

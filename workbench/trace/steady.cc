@@ -13,10 +13,6 @@ constexpr double kDrift = 0.10;
 constexpr double kOutOfBand = -4;   // against +1 in band: a stretch may hold one in five
 constexpr double kNormal = 1.4826;  // median distance of a normal distribution to its standard deviation
 
-double median_of(std::vector<double> values) {
-  return measure::summarize(std::move(values)).median;
-}
-
 }  // namespace
 
 void SteadyFinder::add(std::uint64_t begin, std::uint64_t end) {
@@ -43,9 +39,9 @@ Stretch SteadyFinder::find() const {
   if (n < kFewest) return stretch;
   std::vector<double> values, distances;
   for (const Batch& batch : batches_) values.push_back(batch.mean);
-  stretch.level = median_of(values);
+  stretch.level = measure::summarize(values).median;
   for (const double value : values) distances.push_back(std::abs(value - stretch.level));
-  const double deviation = kNormal * median_of(distances);
+  const double deviation = kNormal * measure::summarize(distances).median;
   const double band = std::max(kLeastBand * stretch.level, 3 * deviation);
 
   // The stretch with the largest sum of scores (Kadane).
@@ -70,7 +66,8 @@ Stretch SteadyFinder::find() const {
   if (2 * (last - first) < n) return stretch;
   const auto at = [&](std::size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
   const std::size_t middle = (first + last) / 2;
-  const double early = median_of({at(first), at(middle)}), late = median_of({at(middle), at(last)});
+  const double early = measure::summarize({at(first), at(middle)}).median,
+               late = measure::summarize({at(middle), at(last)}).median;
   // Medians of two halves differ by chance: each has a standard error of 1.25 deviations over the root of its count.
   const double chance = 3 * 1.25 * deviation * std::sqrt(2.0 / static_cast<double>(middle - first));
   stretch.found = std::abs(early - late) <= std::max(kDrift * stretch.level, chance);

@@ -1,0 +1,255 @@
+// pinch trace: who waits for whom inside a kernel, and what looking at it cost.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/pinch/cli.h"
+#include "apps/pinch/gemm_options.h"
+#include "apps/pinch/interrupt.h"
+#include "workbench/trace/analysis.h"
+#include "workbench/trace/cost.h"
+#include "workbench/trace/export.h"
+#include "workbench/trace/gemm.h"
+#include "workbench/trace/report.h"
+
+namespace pinch::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr const char* kTraceExamples = R"(Examples:
+  pinch trace -- './pipeline_${level}'                  runs pipeline_off, pipeline_coarse and pipeline_detailed in rounds
+  pinch trace --html timeline.html --keep t.trace -- ./pipeline_coarse
+  pinch trace read t.trace --perfetto t.json            open t.json at ui.perfetto.dev
+  pinch trace compare before.trace after.trace
+  pinch trace gemm --m 64 --n 4096 --k 4096
+
+The program is marked with pinch/trace.h or pinch/trace.cuh (docs/trace.md) and writes the file that PINCH_TRACE_FILE names.)";
+
+// Where results go; the same for a fresh trace and a kept one.
+struct Outputs {
+  std::string perfetto, html, csv;
+  JsonOption json;
+
+  void add_to(CLI::App& command) {
+    command.add_option("--perfetto", perfetto, "Write Chrome's JSON trace format, which Perfetto opens")
+        ->type_name("FILE");
+    command.add_option("--html", html, "Write a page with the table and a timeline of the steady state")
+        ->type_name("FILE");
+    command.add_option("--csv", csv, "Write one line an event")->type_name("FILE");
+    json.add_to(command);
+  }
+
+  [[nodiscard]] int show(const std::string& path, const trace::Cost& cost) const {
+    const auto file = trace::TraceFile::open(path);
+    if (!file) return report(file.error());
+    const auto analysis = trace::analyse(*file);
+    if (!analysis) return report(analysis.error());
+    const std::string table = to_table(*analysis, cost);
+    if (!perfetto.empty()) {
+      const auto done = write_perfetto(*file, perfetto);
+      if (!done) return report(done.error());
+      if (done->left_out > 0) {
+        fmt::print(stderr, "pinch: {} holds {} events; {} of later groups are left out\n", perfetto, done->written,
+                   done->left_out);
+      }
+    }
+    if (!html.empty()) {
+      if (const auto done = write_html(*file, *analysis, table, html); !done) return report(done.error());
+    }
+    if (!csv.empty()) {
+      if (const auto done = write_csv(*file, csv); !done) return report(done.error());
+    }
+    fmt::print(json.on_stdout() ? stderr : stdout, "{}", table);
+    std::fflush(stdout);
+    const auto written = json.write(to_json(*analysis, cost));
+    return written ? static_cast<int>(kOk) : report(written.error());
+  }
+};
+
+// A folder for the traces of a run that goes away.
+class TraceFolder {
+ public:
+  TraceFolder() {
+    std::error_code ignored;
+    std::string name = (fs::temp_directory_path(ignored) / "pinch_trace_XXXXXX").string();
+    if (::mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  TraceFolder(const TraceFolder&) = delete;
+  TraceFolder& operator=(const TraceFolder&) = delete;
+  ~TraceFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+int keep(const std::string& from, const std::string& to) {
+  if (to.empty()) return kOk;
+  std::error_code failed;
+  fs::copy_file(from, to, fs::copy_options::overwrite_existing, failed);
+  return failed ? report({ErrorCode::kIo, fmt::format("cannot keep the trace: {}", failed.message()), to})
+                : static_cast<int>(kOk);
+}
+
+struct RunOptions {
+  trace::Program program;
+  std::string level = "coarse", keep;
+  Outputs outputs;
+};
+
+void add_common(CLI::App& command, std::string& level, int& rounds, std::string& keep) {
+  command.add_option("--level", level, "Whose trace is analysed; the times of all levels are compared anyway")
+      ->check(CLI::IsMember({"coarse", "detailed"}))
+      ->capture_default_str();
+  command.add_option("--rounds", rounds, "Rounds of untraced, coarse and detailed runs")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--keep", keep, "Keep the trace in this file")->type_name("FILE");
+}
+
+trace::Level level_of(const std::string& name) {
+  return name == "coarse" ? trace::Level::kCoarse : trace::Level::kDetailed;
+}
+
+int run_program(RunOptions& options) {
+  options.program.level = level_of(options.level);
+  const InterruptGuard interrupt;
+  const TraceFolder folder;
+  if (folder.path().empty()) return report({ErrorCode::kIo, "cannot make a folder for traces", "TMPDIR"});
+  const auto traced = trace_program(options.program, folder.path(), [&] { return interrupt.requested(); });
+  if (!traced) return report(traced.error());
+  if (const int kept = keep(traced->path, options.keep); kept != kOk) return kept;
+  return options.outputs.show(traced->path, traced->cost);
+}
+
+// --- gemm
+
+struct GemmTraceOptions {
+  GemmOptionGroup gemm;
+  std::string tactic, level = "coarse", keep;
+  int rounds = 7;
+  Outputs outputs;
+};
+
+int trace_product(GemmTraceOptions& options) {
+  if (options.gemm.on_cuda()) {
+    return report(
+        {ErrorCode::kUnsupported,
+         "the CPU's product is traced; a CUDA kernel is marked with pinch/trace.cuh and run as: pinch trace -- CMD",
+         "--device"});
+  }
+  if (options.gemm.rows().size() != 1)
+    return report({ErrorCode::kInvalidArgument, "one number of rows is traced at a time", "--m"});
+  const auto target = options.gemm.target();
+  if (!target) return report(target.error());
+  const auto weights = options.gemm.weights();
+  if (!weights) return report(weights.error());
+  const InterruptGuard interrupt;
+  const TraceFolder folder;
+  if (folder.path().empty()) return report({ErrorCode::kIo, "cannot make a folder for traces", "TMPDIR"});
+  trace::GemmRequest request;
+  request.m = options.gemm.rows().front();
+  request.options = {options.tactic, (*target)->resources().threads, options.gemm.output()};
+  request.rounds = options.rounds;
+  request.level = level_of(options.level);
+  const auto traced = trace_gemm(weights->view(), request, folder.path(), [&] { return interrupt.requested(); });
+  if (!traced) return report(traced.error());
+  if (const int kept = keep(traced->path, options.keep); kept != kOk) return kept;
+  return options.outputs.show(traced->path, traced->cost);
+}
+
+// --- compare
+
+// A trace file, or what --json wrote.
+Result<ordered_json> document_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  char magic[sizeof trace::kMagic] = {};
+  if (!file)
+    return Error{ErrorCode::kNotFound, "cannot be opened; give a trace, or what pinch trace --json wrote", path};
+  file.read(magic, sizeof magic);
+  if (std::equal(std::begin(magic), std::end(magic), std::begin(trace::kMagic))) {
+    PINCH_ASSIGN(trace, trace::TraceFile::open(path));
+    PINCH_ASSIGN(analysis, trace::analyse(trace));
+    return to_json(analysis, {});
+  }
+  file.clear();
+  file.seekg(0);
+  auto document = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (document.is_discarded())
+    return Error{ErrorCode::kCorrupt, "neither a trace nor JSON; give a trace, or what pinch trace --json wrote", path};
+  return document;
+}
+
+int compare_two(const std::vector<std::string>& files, const JsonOption& json) {
+  const auto a = document_of(files[0]);
+  if (!a) return report(a.error());
+  const auto b = document_of(files[1]);
+  if (!b) return report(b.error());
+  const auto result = trace::compare(*a, *b);
+  if (!result) return report(result.error());
+  fmt::print(json.on_stdout() ? stderr : stdout, "{}", trace::compare_table(*result));
+  std::fflush(stdout);
+  const auto written = json.write(*result);
+  return written ? static_cast<int>(kOk) : report(written.error());
+}
+
+}  // namespace
+
+void add_trace(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("trace", "Say who waits for whom inside a kernel, and what looking at it cost");
+  command->footer(kTraceExamples);
+  command->require_subcommand(0, 1);
+  auto options = std::make_shared<RunOptions>();
+  add_common(*command, options->level, options->program.rounds, options->keep);
+  command->add_option("--timeout", options->program.timeout_s, "Seconds until a run is ended")
+      ->check(CLI::PositiveNumber);
+  options->outputs.add_to(*command);
+  command
+      ->add_option("command", options->program.argv,
+                   "The program and its arguments, after --; ${level} becomes off, coarse or detailed")
+      ->type_name("CMD");
+  command->callback([command, options, &status] {
+    if (!command->get_subcommands().empty()) return;
+    if (options->program.argv.empty()) throw CLI::RequiredError("A program after --, or gemm, read or compare");
+    status = run_program(*options);
+  });
+
+  auto* gemm = command->add_subcommand("gemm", "bf16 activations times FP4 weights on the CPU, its weights warm");
+  auto gemm_options = std::make_shared<GemmTraceOptions>();
+  gemm_options->gemm.add_to(*gemm);
+  gemm->add_option("--tactic", gemm_options->tactic, "Trace this tactic instead of the default")->type_name("NAME");
+  add_common(*gemm, gemm_options->level, gemm_options->rounds, gemm_options->keep);
+  gemm_options->outputs.add_to(*gemm);
+  gemm->callback([gemm_options, &status] { status = trace_product(*gemm_options); });
+
+  auto* read = command->add_subcommand("read", "Analyse a trace that was kept");
+  auto read_file = std::make_shared<std::string>();
+  auto read_outputs = std::make_shared<Outputs>();
+  read->add_option("file", *read_file, "The trace")->required()->type_name("FILE");
+  read_outputs->add_to(*read);
+  read->callback([read_file, read_outputs, &status] {
+    trace::Cost cost;
+    for (trace::LevelTimes& times : cost.times) times.why = "a kept trace";
+    status = read_outputs->show(*read_file, cost);
+  });
+
+  auto* compare = command->add_subcommand("compare", "Say which role's period changed, and which wait moved");
+  auto files = std::make_shared<std::vector<std::string>>();
+  auto json = std::make_shared<JsonOption>();
+  compare->add_option("files", *files, "Two traces, or documents of --json")->expected(2)->required()->type_name("A B");
+  json->add_to(*compare);
+  compare->callback([files, json, &status] { status = compare_two(*files, *json); });
+}
+
+}  // namespace pinch::cli

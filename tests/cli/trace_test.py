@@ -1,0 +1,222 @@
+"""pinch trace: the JSON contract, the cost of looking, exports that their readers accept, compare, and refusals."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from harness import CliTest, FAILED
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+EXAMPLE = ROOT / "examples" / "trace_your_kernel"
+LEVELS = {"off": 0, "coarse": 1, "detailed": 2}
+
+
+def seeds():
+    spec = importlib.util.spec_from_file_location("make_seeds", ROOT / "tests" / "fuzz" / "make_seeds.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def build(folder, level, blocks=60):
+    """The example at one level, with fewer blocks."""
+    source = folder / "pipeline.cc"
+    source.write_text((EXAMPLE / "pipeline.cc").read_text().replace("kBlocks = 200", f"kBlocks = {blocks}"))
+    binary = folder / f"pipeline_{level}"
+    subprocess.run([os.environ.get("CXX", "c++"), "-O1", "-std=c++20", "-pthread", f"-I{ROOT}/include", f"-DPINCH_TRACE_LEVEL={LEVELS[level]}",
+                    source, "-o", binary], check=True)
+    return binary
+
+
+class ProgramTest(CliTest):
+    @classmethod
+    def setUpClass(cls):
+        import tempfile
+        cls.built = pathlib.Path(tempfile.mkdtemp(prefix="pinch_trace_"))
+        for level in LEVELS:
+            build(cls.built, level)
+        cls.command = str(cls.built / "pipeline_${level}")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.built, ignore_errors=True)
+
+    def trace_of(self, *args):
+        run = self.succeeds("trace", "--json", "-", *args)
+        return run.json()
+
+    def test_answers_the_contract_and_says_what_looking_cost(self):
+        trace = self.trace_of("--rounds", "3", "--", self.command)
+        self.assertIs(trace["instrumented"], True)
+        self.assertEqual((trace["level"], trace["unit"]), ("coarse", "ns"))
+        self.assertEqual(set(trace["inflation"]), {"coarse", "detailed"})
+        for level in ("coarse", "detailed"):
+            low, high = trace["inflation_interval"][level]
+            self.assertLessEqual(low, trace["inflation"][level])
+            self.assertLessEqual(trace["inflation"][level], high)
+        self.assertEqual({level: len(ns) for level, ns in trace["cost"]["ns"].items()}, dict.fromkeys(LEVELS, 3))
+        self.assertEqual(trace["cost"]["timed_by"], "runs")
+        self.assertEqual([role["name"] for role in trace["roles"]], ["make", "transform", "sum"])
+        for role in trace["roles"]:
+            self.assertLessEqual({"name", "steps", "period_median", "period_p99", "busy", "waits"}, set(role))
+            self.assertEqual(role["steps"], 60)
+            self.assertAlmostEqual(role["busy"] + sum(role["waits"].values()) + role["outside"], 1, places=6)
+        self.assertIn(trace["critical_role"], ["make", "transform", "sum"])
+        self.assertEqual((trace["lost_events"], trace["unfinished_tracks"]), (0, 0))
+
+    def test_of_one_build_the_cost_is_not_known_and_is_said_so(self):
+        run = self.run_pinch("trace", "--json", "t.json", "--", self.built / "pipeline_detailed", "--level", "detailed")
+        self.assertEqual(run.code, 0, run)
+        trace = json.loads((self.folder / "t.json").read_text())
+        self.assertEqual(trace["level"], "detailed")
+        self.assertEqual(trace["inflation"], {"coarse": None, "detailed": None})
+        self.assertIs(trace["absolute"], False)
+        self.assertIn("names no ${level}", run.stdout)
+
+    def test_a_level_that_is_not_built_is_left_out(self):
+        (self.folder / "pipeline_off").write_bytes((self.built / "pipeline_off").read_bytes())
+        (self.folder / "pipeline_coarse").write_bytes((self.built / "pipeline_coarse").read_bytes())
+        for binary in ("pipeline_off", "pipeline_coarse"):
+            (self.folder / binary).chmod(0o755)
+        trace = self.trace_of("--rounds", "1", "--", "./pipeline_${level}")
+        self.assertIsNotNone(trace["inflation"]["coarse"])
+        self.assertIsNone(trace["inflation"]["detailed"])
+        self.assertIn("pipeline_detailed", trace["cost"]["not_measured"]["detailed"])
+
+    def test_a_build_of_another_level_is_refused(self):
+        shutil.copy(self.built / "pipeline_detailed", self.folder / "wrong_coarse")
+        shutil.copy(self.built / "pipeline_off", self.folder / "wrong_off")
+        self.refuses("trace", "--", "./wrong_${level}", says="asked for the coarse build and got a detailed one")
+
+    def test_exports_are_what_their_readers_take(self):
+        self.succeeds("trace", "--level", "detailed", "--rounds", "1", "--keep", "t.trace", "--", self.command)
+        self.succeeds("trace", "read", "t.trace", "--perfetto", "t.json", "--html", "t.html", "--csv", "t.csv")
+        self.check_chrome_json(json.loads((self.folder / "t.json").read_text()), steps=180)
+        self.assertIn("<svg", (self.folder / "t.html").read_text())
+        lines = (self.folder / "t.csv").read_text().splitlines()
+        self.assertEqual(lines[0], "group,unit,track,kind,name,value,ticks,ns")
+        events = self.json_of("trace", "read", "t.trace")["events"]
+        self.assertEqual(len(lines) - 1, events)
+        self.assertEqual(sum(line.split(",")[3] == "step" for line in lines), 180)
+
+    def check_chrome_json(self, document, steps):
+        """The fields that the format's description asks of each kind, and slices of a thread that nest."""
+        events = document["traceEvents"]
+        needs = {"X": {"name", "cat", "ts", "dur", "pid", "tid"}, "M": {"name", "pid", "args"},
+                 "s": {"name", "cat", "id", "ts", "pid", "tid"}, "f": {"name", "cat", "id", "ts", "pid", "tid", "bp"}}
+        for event in events:
+            self.assertLessEqual(needs[event["ph"]], set(event))
+            self.assertGreaterEqual(event.get("ts", 0), 0)
+            self.assertGreaterEqual(event.get("dur", 0), 0)
+        slices = [event for event in events if event["ph"] == "X"]
+        self.assertEqual(sum(event["cat"] == "step" for event in slices), steps)
+        self.assertEqual({event["cat"] for event in slices}, {"step", "phase", "wait"})
+        for tid in {event["tid"] for event in slices}:
+            outer = sorted(((e["ts"], e["ts"] + e["dur"]) for e in slices if e["tid"] == tid and e["cat"] == "step"))
+            for (_, end), (begin, _) in zip(outer, outer[1:]):
+                self.assertLessEqual(end, begin + 2e-3)
+            for inner in (e for e in slices if e["tid"] == tid and e["cat"] != "step"):
+                self.assertTrue(any(a <= inner["ts"] + 2e-3 and inner["ts"] + inner["dur"] <= b + 2e-3 for a, b in outer), inner)
+        starts, ends = ({e["id"]: e for e in events if e["ph"] == kind} for kind in "sf")
+        self.assertEqual(set(starts), set(ends))
+        self.assertGreater(len(starts), 0)
+        for flow, start in starts.items():
+            self.assertNotEqual(start["tid"], ends[flow]["tid"])
+            self.assertLessEqual(start["ts"], ends[flow]["ts"] + 1e-3)
+        threads = {event["tid"] for event in events if event["ph"] == "M" and event["name"] == "thread_name"}
+        self.assertEqual(threads, {event["tid"] for event in slices})
+
+    def test_the_check_of_the_exports_fails_on_a_planted_fault(self):
+        step = {"ph": "X", "name": "a", "cat": "step", "ts": 0, "dur": 5, "pid": 0, "tid": 0}
+        outside = {"ph": "X", "name": "w", "cat": "wait", "ts": 4, "dur": 5, "pid": 0, "tid": 0}
+        phase = {"ph": "X", "name": "p", "cat": "phase", "ts": 1, "dur": 1, "pid": 0, "tid": 0}
+        with self.assertRaises(AssertionError):
+            self.check_chrome_json({"traceEvents": [step, outside, phase]}, steps=1)
+
+    def test_a_program_that_fails_or_writes_nothing_is_refused(self):
+        self.refuses("trace", "--", "false", says="exited with 1", code=FAILED)
+        self.refuses("trace", "--", "true", says="PINCH_TRACE_FILE")
+        self.refuses("trace", "--", "./no_such_program", says="no_such_program")
+        self.refuses("trace", says="A program after --")
+
+    def test_a_sweep_ranks_no_instrumented_program(self):
+        for name, what in (("coarse", "instrumented"), ("off", None)):
+            shutil.copy(self.built / f"pipeline_{name}", self.folder / "program")
+            (self.folder / "subject.toml").write_text("""
+name = "traced"
+command = ["./program", "${size}"]
+[knobs.size]
+kind = "arg"
+values = [1, 2]
+default = 1
+[metric]
+kind = "wall"
+""")
+            run = self.run_pinch("sweep", "subject.toml", "--db", f"{name}.sqlite", "--json", "out.json", "--repeats", "1", timeout=120)
+            text = (self.folder / "out.json").read_text() if (self.folder / "out.json").exists() else run.stderr + run.stdout
+            self.assertEqual("instrumented" in text, what is not None, text)
+
+
+class CompareTest(CliTest):
+    def trace(self, name, period, wait):
+        """A producer that never waits, and a consumer that waits `wait` of each period for it."""
+        steps = [(100 + period * i, i, 0, 1) for i in range(60)] + [(100 + period * 60, 0, 0, 4)]
+        other = [e for i in range(60) for e in ((100 + period * i, i, 1, 1), (100 + period * i + wait, wait, 1, 2))] + [(100 + period * 60, 0, 0, 4)]
+        (self.folder / name).write_bytes(seeds().trace_file([(0, len(steps), [(0, steps)]), (0, len(other), [(0, other)])]))
+
+    def test_names_the_role_and_the_wait_that_moved(self):
+        self.trace("a.trace", 1000, 200)
+        self.trace("b.trace", 1500, 900)
+        result = self.json_of("trace", "compare", "a.trace", "b.trace")
+        self.assertAlmostEqual(result["period_moved"]["change"], 0.5, places=3)
+        self.assertEqual((result["wait_moved"]["role"], result["wait_moved"]["wait"]), ("consumer", "P"))
+        self.assertAlmostEqual(result["wait_moved"]["change"], 0.4, places=3)
+        self.assertEqual(result["critical_role"], ["producer", "producer"])
+
+    def test_takes_the_documents_of_json_too(self):
+        self.trace("a.trace", 1000, 200)
+        self.succeeds("trace", "read", "a.trace", "--json", "a.json")
+        result = self.json_of("trace", "compare", "a.json", "a.trace")
+        self.assertIsNone(result["period_moved"])
+        self.assertIsNone(result["wait_moved"])
+
+    def test_the_page_shows_twelve_periods_and_needs_nothing_else(self):
+        self.trace("a.trace", 1000, 200)
+        self.succeeds("trace", "read", "a.trace", "--html", "a.html")
+        page = (self.folder / "a.html").read_text()
+        self.assertTrue(page.startswith("<!DOCTYPE html>"))
+        self.assertIsNone(re.search(r"https?://|<script|<link|src=|url\(", page))
+        self.assertIn(page.count("producer step"), (12, 13))
+        self.assertIn(page.count("waits for P"), (12, 13))
+
+    def test_refuses_what_is_no_trace(self):
+        self.trace("a.trace", 1000, 200)
+        (self.folder / "other.json").write_text('{"instrumented": true, "roles": [{}], "unit": "ns"}')
+        self.refuses("trace", "compare", "a.trace", "other.json", says="not a document of pinch trace")
+        (self.folder / "cut.trace").write_bytes((self.folder / "a.trace").read_bytes()[:600])
+        self.refuses("trace", "read", "cut.trace", says=["cut.trace: byte ", "need"])
+        self.refuses("trace", "read", "missing.trace", says="missing.trace")
+
+
+class CudaTest(CliTest):
+    def test_marks_that_are_off_leave_the_sass_as_it_was(self):
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        if not os.access(nvcc, os.X_OK):
+            self.skipTest("no nvcc")
+        text = (EXAMPLE / "kernel.cu").read_text()
+        plain, count = re.subn(r"PINCH_TRACE_(SCOPE|STEP|WAIT|PHASE|ATTACH)\([^;]*\);", "", text)
+        self.assertGreaterEqual(count, 9)
+        (self.folder / "plain.cu").write_text(plain)
+        archs = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in ("90a", "100a")]
+        common = [nvcc, "-O3", "-std=c++20", "-Werror", "all-warnings", f"-I{ROOT}/include"]
+        subprocess.run([*common, *archs, "-fatbin", "-o", self.folder / "plain", self.folder / "plain.cu"], check=True)
+        subprocess.run([*common, *archs, "-fatbin", "-DPINCH_TRACE_LEVEL=0", "-o", self.folder / "off", EXAMPLE / "kernel.cu"], check=True)
+        # For the host's compiler too, which reads device code in its own way.
+        subprocess.run([*common, archs[0], "-c", "-DPINCH_TRACE_LEVEL=2", "-o", self.folder / "on", EXAMPLE / "kernel.cu"], check=True)
+        for name, verdicts in (("off", {"sm_90a": "same", "sm_100a": "same"}), ("on", {"sm_90a": "code"})):
+            diff = self.json_of("sass", "diff", "plain", name, "--disassembler", "none")
+            self.assertEqual({kernel["arch"]: kernel["verdict"] for kernel in diff["kernels"]}, verdicts, name)

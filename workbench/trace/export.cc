@@ -1,0 +1,351 @@
+#include "workbench/trace/export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "src/core/file_error.h"
+#include "workbench/trace/steps.h"
+
+namespace pinch::trace {
+namespace {
+
+// Text that goes to a file piece by piece; the first failure is kept. A pipe or device is written as it is.
+class TextFile {
+ public:
+  explicit TextFile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "wb")) {
+    keep(file_ != nullptr);
+  }
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+  ~TextFile() {
+    if (file_ != nullptr) std::fclose(file_);
+  }
+
+  template <class... Args>
+  void print(fmt::format_string<Args...> format, Args&&... args) {
+    buffer_.clear();
+    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Args>(args)...);
+    if (number_ == 0) keep(std::fwrite(buffer_.data(), 1, buffer_.size(), file_) == buffer_.size());
+  }
+
+  Result<void> close() {
+    if (file_ != nullptr) keep(std::fclose(file_) == 0);
+    file_ = nullptr;
+    if (number_ != 0) return os_error(path_, "write the trace", number_);
+    return {};
+  }
+
+ private:
+  void keep(bool good) {
+    if (!good && number_ == 0) number_ = errno == 0 ? EIO : errno;
+  }
+  std::string path_;
+  std::FILE* file_;
+  std::string buffer_;
+  int number_ = 0;
+};
+
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump();
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&') {
+      out += "&amp;";
+    } else if (c == '<') {
+      out += "&lt;";
+    } else if (c == '"') {
+      out += "&quot;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::vector<bool> roles_of(const TraceFile& file, std::size_t track) {
+  std::vector<bool> has(file.roles().size());
+  StepReader reader(file, track);
+  while (const Step* step = reader.next()) has[step->role] = true;
+  return has;
+}
+
+std::string track_name(const TraceFile& file, std::size_t track) {
+  std::string roles;
+  const std::vector<bool> has = roles_of(file, track);
+  for (std::size_t r = 0; r < has.size(); ++r) {
+    if (has[r]) roles += (roles.empty() ? "" : ", ") + file.roles()[r].name;
+  }
+  return fmt::format("{} {}", file.tracks()[track].index, roles);
+}
+
+// Where the steps of a role in a group ended, so that the one which let a wait end can be found.
+struct Release {
+  double ns = 0;
+  std::size_t track = 0;
+};
+
+class PerfettoWriter {
+ public:
+  PerfettoWriter(const TraceFile& file, const std::string& path) : file_(file), out_(path), origin_(origin_ns(file)) {}
+
+  Result<Exported> write(std::uint64_t most_events) {
+    out_.print("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"program\":{},\"level\":\"{}\"}},\"traceEvents\":[",
+               quoted(file_.program()), to_string(file_.level()));
+    for (const Window& window : find_windows(file_)) {
+      std::uint64_t events = 0;
+      for (const std::size_t track : window.tracks) events += file_.tracks()[track].emitted;
+      if (done_.written > 0 && done_.written + events > most_events) {
+        done_.left_out += events;
+        continue;
+      }
+      done_.written += events;
+      write_group(window);
+    }
+    out_.print("\n]}}\n");
+    PINCH_TRY(out_.close());
+    return done_;
+  }
+
+ private:
+  const char* comma() { return std::exchange(first_, false) ? "" : ","; }
+
+  void slice(const Window& window, std::size_t track, const std::string& name, const char* category, const char* colour,
+             double begin, double end, const std::string& arguments) {
+    out_.print(
+        "{}\n{{\"ph\":\"X\",\"name\":{},\"cat\":\"{}\",{}\"ts\":{:.4f},\"dur\":{:.4f},\"pid\":{},\"tid\":{},\"args\":{{"
+        "{}}}}}",
+        comma(), quoted(name), category, colour, begin * 1e-3, std::max(0.0, end - begin) * 1e-3, window.group, track,
+        arguments);
+  }
+
+  void write_group(const Window& window) {
+    out_.print(
+        "{}\n{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"tid\":0,\"args\":{{\"name\":\"group {} on unit "
+        "{}\"}}}}",
+        comma(), window.group, window.group, file_.tracks()[window.tracks.front()].unit);
+    std::vector<std::vector<Release>> releases(file_.roles().size());
+    for (const std::size_t track : window.tracks) {
+      out_.print("{}\n{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}",
+                 comma(), window.group, track, quoted(track_name(file_, track)));
+      const TrackClock clock(file_, track, origin_);
+      StepReader reader(file_, track);
+      while (const Step* step = reader.next()) releases[step->role].push_back({clock.ns(step->end), track});
+    }
+    for (auto& list : releases)
+      std::sort(list.begin(), list.end(), [](const Release& a, const Release& b) { return a.ns < b.ns; });
+    for (const std::size_t track : window.tracks) write_track(window, track, releases);
+  }
+
+  void write_track(const Window& window, std::size_t track, const std::vector<std::vector<Release>>& releases) {
+    const TrackClock clock(file_, track, origin_);
+    StepReader reader(file_, track);
+    while (const Step* step = reader.next()) {
+      slice(window, track, file_.roles()[step->role].name, "step", "", clock.ns(step->begin), clock.ns(step->end),
+            fmt::format("\"step\":{},\"complete\":{}", step->number, step->complete));
+      for (std::size_t p = 0; p < step->phases.size(); ++p) {
+        const std::uint64_t end = p + 1 < step->phases.size() ? step->phases[p + 1].begin : step->end;
+        slice(window, track, file_.phases()[step->phases[p].phase], "phase", "", clock.ns(step->phases[p].begin),
+              clock.ns(end), "");
+      }
+      for (const WaitSpan& span : step->waits) {
+        const WaitEntry& wait = file_.waits()[span.wait];
+        slice(window, track, "wait " + wait.name, "wait", "\"cname\":\"terrible\",", clock.ns(span.begin),
+              clock.ns(span.end), "");
+        if (wait.from != kNobody)
+          arrow(window, track, wait, clock.ns(span.end), releases[static_cast<std::size_t>(wait.from)]);
+      }
+    }
+  }
+
+  void arrow(const Window& window, std::size_t track, const WaitEntry& wait, double end,
+             const std::vector<Release>& releases) {
+    const auto after =
+        std::upper_bound(releases.begin(), releases.end(), end, [](double ns, const Release& r) { return ns < r.ns; });
+    if (after == releases.begin()) return;
+    const Release& release = *std::prev(after);
+    if (release.track == track) return;
+    ++flows_;
+    for (const bool start : {true, false}) {
+      out_.print(
+          "{}\n{{\"ph\":\"{}\",\"name\":{},\"cat\":\"barrier\",\"id\":{},{}\"ts\":{:.4f},\"pid\":{},\"tid\":{}}}",
+          comma(), start ? "s" : "f", quoted(wait.name), flows_, start ? "" : "\"bp\":\"e\",",
+          (start ? release.ns : end) * 1e-3, window.group, start ? release.track : track);
+    }
+  }
+
+  const TraceFile& file_;
+  TextFile out_;
+  std::uint64_t origin_, flows_ = 0;
+  Exported done_;
+  bool first_ = true;
+};
+
+// --- the page
+
+constexpr const char* kColours[] = {"#4e79a7", "#59a14f", "#b07aa1", "#f28e2b",
+                                    "#76b7b2", "#9c755f", "#edc948", "#ff9da7"};
+constexpr double kLabel = 150, kWidth = 1100, kLane = 30, kTop = 34;
+constexpr std::size_t kMostShapes = 20000;
+
+class Timeline {
+ public:
+  Timeline(const TraceFile& file, const Analysis& analysis, const Window& window, int steps)
+      : file_(file), window_(window), origin_(origin_ns(file)) {
+    double period_ns = 0;
+    if (const RoleReport* role = analysis.role(analysis.critical_role); role != nullptr && !window.tracks.empty()) {
+      const TrackClock clock(file, window.tracks.front(), origin_);
+      period_ns = role->period_median * (analysis.unit == "ns" ? 1 : clock.ns_per_tick());
+    }
+    const double length = window.end_ns - window.begin_ns;
+    const double shown = period_ns > 0 ? std::min(period_ns * steps, length) : length;
+    begin_ = window.begin_ns + (length - shown) / 2;
+    end_ = begin_ + std::max(shown, 1.0);
+  }
+
+  [[nodiscard]] std::string svg() {
+    std::string shapes;
+    std::size_t lane = 0;
+    for (const std::size_t track : window_.tracks) {
+      const std::string lane_shapes = draw(track, kTop + static_cast<double>(lane) * kLane);
+      if (lane_shapes.empty()) continue;
+      shapes += lane_shapes;
+      ++lane;
+    }
+    const double height = kTop + static_cast<double>(lane) * kLane + 10;
+    std::string axis;
+    for (int i = 0; i <= 4; ++i) {
+      const double x = kLabel + kWidth * i / 4;
+      axis += fmt::format(
+          "<line x1='{0:.1f}' x2='{0:.1f}' y1='22' y2='{1:.0f}' class='grid'/><text x='{0:.1f}' y='16' "
+          "text-anchor='{2}'>{3:.2f} us</text>\n",
+          x, height - 6,
+          i == 0   ? "start"
+          : i == 4 ? "end"
+                   : "middle",
+          (begin_ + (end_ - begin_) * i / 4) * 1e-3);
+    }
+    return fmt::format("<svg viewBox='0 0 {:.0f} {:.0f}' role='img'>\n{}{}</svg>\n", kLabel + kWidth + 10, height, axis,
+                       shapes);
+  }
+
+  [[nodiscard]] std::string caption() const {
+    return fmt::format("Group {}, {}: {:.2f} to {:.2f} us after the trace began{}.", window_.group,
+                       window_.steady ? "out of its steady state" : "no steady state was found", begin_ * 1e-3,
+                       end_ * 1e-3, shapes_ >= kMostShapes ? " (cut: too much to draw)" : "");
+  }
+
+ private:
+  std::string draw(std::size_t track, double y) {
+    const TrackClock clock(file_, track, origin_);
+    std::string text;
+    StepReader reader(file_, track);
+    while (const Step* step = reader.next()) {
+      if (clock.ns(step->begin) >= end_ || shapes_ >= kMostShapes) break;
+      if (clock.ns(step->end) <= begin_) continue;
+      text += box(clock.ns(step->begin), clock.ns(step->end), y, 20, kColours[step->role % std::size(kColours)], "",
+                  fmt::format("{} step {}: {:.3f} us", file_.roles()[step->role].name, step->number,
+                              (clock.ns(step->end) - clock.ns(step->begin)) * 1e-3));
+      for (const WaitSpan& span : step->waits) {
+        text += box(clock.ns(span.begin), clock.ns(span.end), y, 20, "#e15759", " class='wait'",
+                    fmt::format("waits for {}: {:.3f} us", file_.waits()[span.wait].name,
+                                (clock.ns(span.end) - clock.ns(span.begin)) * 1e-3));
+      }
+      for (const PhaseStart& phase : step->phases) {
+        const double x = clock.ns(phase.begin);
+        text += box(x, x + (end_ - begin_) / 700, y, 20, "#000", "", "phase " + file_.phases()[phase.phase]);
+      }
+    }
+    if (text.empty()) return text;
+    return fmt::format("<text x='0' y='{:.0f}'>{}</text>\n", y + 14, escaped(track_name(file_, track))) + text;
+  }
+
+  std::string box(double from, double to, double y, int height, const char* colour, const char* extra,
+                  const std::string& title) {
+    from = std::clamp(from, begin_, end_);
+    to = std::clamp(to, begin_, end_);
+    if (to <= from) return "";
+    ++shapes_;
+    const double scale = kWidth / (end_ - begin_);
+    return fmt::format("<rect x='{:.2f}' y='{:.0f}' width='{:.2f}' height='{}' fill='{}'{}><title>{}</title></rect>\n",
+                       kLabel + (from - begin_) * scale, y, std::max((to - from) * scale - 0.5, 0.3), height, colour,
+                       extra, escaped(title));
+  }
+
+  const TraceFile& file_;
+  const Window& window_;
+  std::uint64_t origin_;
+  double begin_ = 0, end_ = 0;
+  std::size_t shapes_ = 0;
+};
+
+}  // namespace
+
+Result<Exported> write_perfetto(const TraceFile& file, const std::string& path, std::uint64_t most_events) {
+  return PerfettoWriter(file, path).write(most_events);
+}
+
+Result<Exported> write_csv(const TraceFile& file, const std::string& path) {
+  TextFile out(path);
+  Exported done;
+  out.print("group,unit,track,kind,name,value,ticks,ns\n");
+  const std::uint64_t origin = origin_ns(file);
+  for (std::size_t t = 0; t < file.tracks().size(); ++t) {
+    const TrackEntry& track = file.tracks()[t];
+    const TrackClock clock(file, t, origin);
+    EventReader reader(file, t);
+    while (const auto item = reader.next()) {
+      const auto kind = static_cast<EventKind>(item->event.kind);
+      const char* kinds[] = {"", "step", "wait", "phase", "end"};
+      const std::string name = kind == EventKind::kStep    ? file.roles()[item->event.name].name
+                               : kind == EventKind::kWait  ? file.waits()[item->event.name].name
+                               : kind == EventKind::kPhase ? file.phases()[item->event.name]
+                                                           : "";
+      std::string cell = "\"";
+      for (const char c : name) cell += c == '"' ? std::string("\"\"") : std::string(1, c);
+      out.print("{},{},{},{},{}\",{},{},{:.1f}\n", track.group, track.unit, t, kinds[item->event.kind], cell,
+                item->event.value, item->ticks, clock.ns(item->ticks));
+      ++done.written;
+    }
+  }
+  PINCH_TRY(out.close());
+  return done;
+}
+
+Result<void> write_html(const TraceFile& file, const Analysis& analysis, const std::string& table,
+                        const std::string& path, int steps) {
+  const std::vector<Window> windows = find_windows(file);
+  auto window = std::find_if(windows.begin(), windows.end(), [](const Window& w) { return w.steady; });
+  if (window == windows.end()) window = windows.begin();
+  TextFile out(path);
+  out.print(R"(<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{0}: pipeline trace</title><style>
+:root {{ color-scheme: light dark; }} body {{ font: 14px system-ui, sans-serif; margin: 24px; max-width: 1300px; }}
+pre {{ font: 12px ui-monospace, monospace; overflow-x: auto; }} svg {{ width: 100%; }} svg text {{ font: 11px system-ui, sans-serif; fill: currentColor; }}
+.grid {{ stroke: currentColor; opacity: .15; }} .wait {{ opacity: .85; }} .key {{ display: inline-block; width: 12px; height: 12px; margin: 0 4px 0 14px; }}
+</style></head><body><h1>{0}</h1><pre>{1}</pre>
+)",
+            escaped(analysis.program.empty() ? "program" : analysis.program), escaped(table));
+  if (window != windows.end()) {
+    Timeline timeline(file, analysis, *window, steps);
+    const std::string svg = timeline.svg();
+    std::string key;
+    for (std::size_t r = 0; r < file.roles().size(); ++r)
+      key += fmt::format("<span class='key' style='background:{}'></span>{}", kColours[r % std::size(kColours)],
+                         escaped(file.roles()[r].name));
+    out.print("<p>{}</p><p>{}<span class='key' style='background:#e15759'></span>a wait</p>\n{}",
+              escaped(timeline.caption()), key, svg);
+  }
+  out.print("</body></html>\n");
+  return out.close();
+}
+
+}  // namespace pinch::trace
