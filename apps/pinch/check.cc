@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kCheckExamples = R"(Examples:
   pinch check record --out baseline --inputs inputs -- ./kernel
   pinch check compare --change reorder --baseline baseline --candidate changed
   pinch check compare --change algebra --baseline a.npy --candidate b.npy --reference fp64.npy
@@ -449,7 +449,7 @@ int bisect(const BisectOptions& options) {
 
 void add_check(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("check", "Is a changed program still right, and does it agree with itself");
-  command->footer(kExamples);
+  command->footer(kCheckExamples);
   command->require_subcommand(0, 1);
   command->callback([command] {
     if (command->get_subcommands().empty()) throw CLI::RequiredError("record, compare, flake or bisect");

@@ -28,7 +28,7 @@ namespace {
 
 using sweep::Strategy;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kSweepExamples = R"(Examples:
   pinch sweep subject.toml
   pinch sweep subject.toml --strategy random --points 50 --json -
   pinch sweep subject.toml --demonstrate 'stages * tile <= 4096'
@@ -325,7 +325,7 @@ int sweep_subject(Options& options) {
 
 void add_sweep(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("sweep", "Sweep the knobs of any program, a fresh process for every point");
-  command->footer(kExamples);
+  command->footer(kSweepExamples);
   auto options = std::make_shared<Options>();
   auto* spec = command->add_option("spec", options->spec, "The subject's TOML file")->type_name("SPEC");
   auto* replayed =

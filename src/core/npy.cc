@@ -23,19 +23,19 @@ constexpr std::string_view kMagic = "\x93NUMPY"sv;
 constexpr std::size_t kMaxHeaderBytes = 1 << 20;
 
 // NumPy's kind and size of the types both sides have; '<' (or '|' for one byte) stands before them in descr.
-constexpr std::array<std::pair<std::string_view, DType>, 13> kTypes = {{{"b1", DType::kBool},
-                                                                        {"i1", DType::kI8},
-                                                                        {"u1", DType::kU8},
-                                                                        {"i2", DType::kI16},
-                                                                        {"u2", DType::kU16},
-                                                                        {"f2", DType::kF16},
-                                                                        {"i4", DType::kI32},
-                                                                        {"u4", DType::kU32},
-                                                                        {"f4", DType::kF32},
-                                                                        {"i8", DType::kI64},
-                                                                        {"u8", DType::kU64},
-                                                                        {"f8", DType::kF64},
-                                                                        {"c8", DType::kC64}}};
+constexpr std::array<std::pair<std::string_view, DType>, 13> kDescrs = {{{"b1", DType::kBool},
+                                                                         {"i1", DType::kI8},
+                                                                         {"u1", DType::kU8},
+                                                                         {"i2", DType::kI16},
+                                                                         {"u2", DType::kU16},
+                                                                         {"f2", DType::kF16},
+                                                                         {"i4", DType::kI32},
+                                                                         {"u4", DType::kU32},
+                                                                         {"f4", DType::kF32},
+                                                                         {"i8", DType::kI64},
+                                                                         {"u8", DType::kU64},
+                                                                         {"f8", DType::kF64},
+                                                                         {"c8", DType::kC64}}};
 
 // Reads the header's dict literal. Only what NumPy writes is a header; Python's other literals are not.
 class HeaderReader {
@@ -183,7 +183,7 @@ class HeaderReader {
 
 std::optional<DType> numpy_type(std::string_view descr) {
   if (descr.size() < 2) return std::nullopt;
-  for (const auto& [name, type] : kTypes) {
+  for (const auto& [name, type] : kDescrs) {
     if (descr.substr(1) == name && (descr[0] == '<' || (descr[0] == '|' && bits(type) == 8))) return type;
   }
   return std::nullopt;
@@ -255,8 +255,8 @@ Result<NpyFile> NpyFile::parse(std::span<const std::byte> file, std::string name
 
 Result<void> write_npy(const std::string& path, const TensorView& tensor) {
   const auto type =
-      std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& row) { return row.second == tensor.dtype; });
-  if (type == kTypes.end()) {
+      std::find_if(kDescrs.begin(), kDescrs.end(), [&](const auto& row) { return row.second == tensor.dtype; });
+  if (type == kDescrs.end()) {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("NumPy has no {}; convert to F32 or write .safetensors", to_string(tensor.dtype)), path};
   }

@@ -13,7 +13,7 @@ namespace pinch::check {
 
 namespace {
 
-constexpr std::int64_t kBlock = 128;
+constexpr std::int64_t kRowBlock = 128;
 constexpr double kLambda = 8;
 constexpr double kF32Roundoff = 0x1p-24;
 
@@ -27,7 +27,7 @@ double element(const void* out, OutputType output, std::int64_t index) {
 }
 
 std::int64_t blocks_of(std::int64_t n) {
-  return (n + kBlock - 1) / kBlock;
+  return (n + kRowBlock - 1) / kRowBlock;
 }
 
 /// The first, the last and random rows in between, ascending.
@@ -86,7 +86,7 @@ void GemmCheck::project(const Fp4View& weights, std::span<const Bf16> a) {
   std::vector<Bf16> row(k);
   for (std::int64_t j = 0; j < n_; ++j) {
     dequantize_row(weights, j, std::span<Bf16>(row));
-    const auto block = static_cast<std::size_t>(j / kBlock);
+    const auto block = static_cast<std::size_t>(j / kRowBlock);
     const double sign = sign_[static_cast<std::size_t>(j)] * alpha;
     for (std::size_t kk = 0; kk < k; ++kk) {
       const double weight = to_f32(row[kk]);
@@ -159,10 +159,10 @@ std::optional<std::string> GemmCheck::compare_projections(const void* out) const
     const std::int64_t row = projected_rows_[i];
     for (std::int64_t block = 0; block < blocks; ++block) {
       const std::size_t at = i * static_cast<std::size_t>(blocks) + static_cast<std::size_t>(block);
-      const std::int64_t end = std::min(n_, (block + 1) * kBlock);
+      const std::int64_t end = std::min(n_, (block + 1) * kRowBlock);
       double sum = 0;
       double square = 0;
-      for (std::int64_t j = block * kBlock; j < end; ++j) {
+      for (std::int64_t j = block * kRowBlock; j < end; ++j) {
         const double got = element(out, output_, row * n_ + j);
         sum += sign_[static_cast<std::size_t>(j)] * got;
         square += got * got;
@@ -170,7 +170,7 @@ std::optional<std::string> GemmCheck::compare_projections(const void* out) const
       const double tolerance = kLambda * (roundoff(output_) * std::sqrt(square) + rounding_[at]) + 0x1p-126;
       if (!(std::abs(sum - projection_[at]) <= tolerance)) {  // a NaN or an infinity is not within it
         return fmt::format("row {}, columns {} to {}: signed sum is {:.6g}, expected {:.6g} within {:.3g}", row,
-                           block * kBlock, end - 1, sum, projection_[at], tolerance);
+                           block * kRowBlock, end - 1, sum, projection_[at], tolerance);
       }
     }
   }

@@ -7,12 +7,6 @@
 namespace pinch::sass {
 namespace {
 
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
-  return s;
-}
-
 bool is_name_char(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
@@ -151,6 +145,12 @@ void add_inner(std::string_view s, RegisterList& list) {
 }
 
 }  // namespace
+
+std::string_view trim(std::string_view s) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const std::size_t begin = std::min(s.find_first_not_of(kBlank), s.size());
+  return s.substr(begin, s.find_last_not_of(kBlank) + 1 - begin);
+}
 
 std::string_view operand(const Instruction& instruction, int index) {
   std::string_view rest = instruction.operands;

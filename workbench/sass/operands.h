@@ -9,6 +9,9 @@
 
 namespace pinch::sass {
 
+/// Without the blanks and line ends around it.
+std::string_view trim(std::string_view s);
+
 enum class RegisterFile : std::uint8_t { kGeneral, kUniform, kPredicate, kUniformPredicate };
 
 /// `count` consecutive registers. RZ, PT and their uniform kin are never listed.

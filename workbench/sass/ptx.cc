@@ -3,18 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "workbench/sass/operands.h"
+
 namespace pinch::sass {
 namespace {
-
-bool is_space(char c) {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && is_space(s.front())) s.remove_prefix(1);
-  while (!s.empty() && is_space(s.back())) s.remove_suffix(1);
-  return s;
-}
 
 std::vector<std::string_view> split_operands(std::string_view s) {
   std::vector<std::string_view> parts;

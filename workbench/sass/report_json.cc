@@ -18,7 +18,7 @@ ordered_json number(const std::optional<double>& value) {
   return value ? number(*value) : ordered_json(nullptr);
 }
 
-ordered_json known(int value) {
+ordered_json known_or_null(int value) {
   return value < 0 ? ordered_json(nullptr) : ordered_json(value);
 }
 
@@ -93,7 +93,7 @@ ordered_json to_json(const KernelReport& report, const AnalysisOptions& options)
   for (const LoopReport& loop : report.loops) loops.push_back(loop_json(loop, options));
   auto roles = ordered_json::array();
   for (const Role& role : report.flow.roles)
-    roles.push_back({{"name", role.name}, {"registers", known(role.registers)}});
+    roles.push_back({{"name", role.name}, {"registers", known_or_null(role.registers)}});
   auto accesses = ordered_json::array();
   for (const LocalAccess& access : report.local.accesses) {
     const Instruction& i = kernel.instructions[static_cast<std::size_t>(access.instruction)];
@@ -106,10 +106,10 @@ ordered_json to_json(const KernelReport& report, const AnalysisOptions& options)
   return {{"name", kernel.name},
           {"arch", kernel.arch.empty() ? options.arch : kernel.arch},
           {"entry", kernel.is_entry},
-          {"registers", known(kernel.registers)},
-          {"frame_bytes", known(kernel.frame_bytes)},
-          {"shared_bytes", known(kernel.shared_bytes)},
-          {"barriers", known(kernel.barriers)},
+          {"registers", known_or_null(kernel.registers)},
+          {"frame_bytes", known_or_null(kernel.frame_bytes)},
+          {"shared_bytes", known_or_null(kernel.shared_bytes)},
+          {"barriers", known_or_null(kernel.barriers)},
           {"exits", kernel.exits},
           {"instructions", kernel.instructions.size()},
           {"unknown_instructions", kernel.unknown_instructions()},

@@ -29,7 +29,8 @@ class TemporaryFile {
 [[nodiscard]] std::optional<std::string> find_cuda_tool(const std::string& name);
 
 /// Runs argv[0] (a path) and returns what it wrote to stdout.
-/// Errors: kIo where it cannot be started; kInvalidArgument with the end of its stderr where it exits other than 0.
+/// Errors: kNotFound or kIo where it cannot be started; kInvalidArgument with the end of its stderr where it exits
+/// other than 0.
 Result<std::string> run_tool(const std::vector<std::string>& argv);
 
 }  // namespace pinch::sass

@@ -18,7 +18,6 @@ namespace pinch::sweep {
 namespace {
 
 using store::Row;
-using store::Value;
 
 // user_version belongs to the tuned picks' tables, which may lie in the same file.
 constexpr std::int64_t kLayout = 2;
@@ -41,11 +40,11 @@ constexpr std::string_view kLeave =
     "UPDATE sweep_start SET left_at = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE sweep = ? AND left_at IS NULL";
 constexpr auto kWaitTick = std::chrono::milliseconds(200);
 
-std::string text(const Value& value) {
+std::string text(const store::Value& value) {
   const auto* held = std::get_if<std::string>(&value);
   return held == nullptr ? std::string{} : *held;
 }
-std::int64_t integer(const Value& value) {
+std::int64_t integer(const store::Value& value) {
   const auto* held = std::get_if<std::int64_t>(&value);
   return held == nullptr ? 0 : *held;
 }
