@@ -146,7 +146,8 @@ Result<std::int64_t> TuneStore::begin(const TuneKey& key) {
 }
 
 Result<void> TuneStore::add_point(std::int64_t run, const Point& point) {
-  const Value rel_l2 = point.rel_l2 ? Value(*point.rel_l2) : Value(nullptr);
+  Value rel_l2 = nullptr;
+  if (point.rel_l2) rel_l2 = *point.rel_l2;
   PINCH_TRY(
       database_.query("INSERT INTO point(run, tactic, rank, predicted, unit, verdict, why, rel_l2, threads) "
                       "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
