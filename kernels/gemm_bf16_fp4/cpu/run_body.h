@@ -151,6 +151,7 @@ void run_product(const RunLayout& layout, const GemmProblem& problem, const Pack
     }
 #if PINCH_TRACE_LEVEL >= 1
     {  // the region's own barrier, where a mark can see it
+      PINCH_TRACE_STEP(GemmRole::kJoin, 0);
       PINCH_TRACE_WAIT(GemmWait::kOthers);
 #pragma omp barrier
     }

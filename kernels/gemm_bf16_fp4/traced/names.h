@@ -4,7 +4,7 @@
 namespace pinch::detail {
 
 namespace GemmRole {
-enum : unsigned { kPack, kDecode, kMultiply, kStore, kStream };
+enum : unsigned { kPack, kDecode, kMultiply, kStore, kStream, kJoin };
 }
 namespace GemmWait {
 enum : unsigned { kPacked, kMultiplied, kOthers };

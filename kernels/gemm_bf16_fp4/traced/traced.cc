@@ -51,7 +51,7 @@ void TracedGemm::run(trace::Level level, const Bf16* a, void* out) {
 }
 
 trace::Names TracedGemm::names() {
-  return {{{"pack"}, {"decode"}, {"multiply", true}, {"store"}, {"stream", true}},
+  return {{{"pack"}, {"decode"}, {"multiply", true}, {"store"}, {"stream", true}, {"join"}},
           {{"packed", GemmRole::kPack}, {"multiplied", GemmRole::kMultiply}, {"other threads"}},
           {"store"}};
 }
