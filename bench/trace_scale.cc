@@ -34,7 +34,7 @@ void write(const std::string& path, std::uint64_t events) {
     tracks[t].begin_ns = 5000;
     tracks[t].end_ticks = tracks[t].begin_ticks + steps * 1000;
     tracks[t].end_ns = 5000 + steps * 500;
-    tracks[t].emitted = 2 * steps;
+    tracks[t].emitted = 2 * steps + 1;
   }
   FileWriter writer(path, header, {{{"producer"}, {"mma", true}}, {{"slot", 1}, {"P", 0}}, {}}, {}, tracks);
   std::vector<Event> block;
@@ -45,6 +45,7 @@ void write(const std::string& path, std::uint64_t events) {
       block.push_back({at, static_cast<std::uint32_t>(s), static_cast<std::uint16_t>(t % 2), 1, 0});
       block.push_back({at + 300, 300, static_cast<std::uint16_t>(t % 2), 2, 0});
     }
+    block.push_back({tracks[t].end_ticks, 0, 0, 4, 0});
     writer.block(t, 0, block.data(), block.size());
   }
   if (!writer.done()) fmt::print(stderr, "cannot write {}\n", path);

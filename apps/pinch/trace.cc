@@ -10,13 +10,16 @@
 #include <vector>
 
 #include "apps/pinch/cli.h"
+#include "apps/pinch/enum_option.h"
 #include "apps/pinch/gemm_options.h"
 #include "apps/pinch/interrupt.h"
+#include "apps/pinch/problem_options.h"
+#include "pinch/attention.h"
 #include "workbench/trace/analysis.h"
 #include "workbench/trace/cost.h"
 #include "workbench/trace/export.h"
-#include "workbench/trace/gemm.h"
 #include "workbench/trace/report.h"
+#include "workbench/trace/subjects.h"
 
 namespace pinch::cli {
 namespace {
@@ -30,6 +33,7 @@ constexpr const char* kTraceExamples = R"(Examples:
   pinch trace read t.trace --perfetto t.json            open t.json at ui.perfetto.dev
   pinch trace compare before.trace after.trace
   pinch trace gemm --m 64 --n 4096 --k 4096
+  pinch trace attention --heads 8 --seq 1024 --causal --pv fp8
 
 The program is marked with pinch/trace.h or pinch/trace.cuh (docs/trace.md) and writes the file that PINCH_TRACE_FILE names.)";
 
@@ -133,16 +137,37 @@ int run_program(RunOptions& options) {
   return options.outputs.show(traced->path, traced->cost);
 }
 
-// --- gemm
+// --- the CPU's own kernels
 
-struct GemmTraceOptions {
-  GemmOptionGroup gemm;
+struct SubjectOptions {
   std::string tactic, level = "coarse", keep;
   int rounds = 7;
   Outputs outputs;
+
+  void add_to(CLI::App& command) {
+    command.add_option("--tactic", tactic, "Trace this tactic instead of the default")->type_name("NAME");
+    add_common(command, level, rounds, keep);
+    outputs.add_to(command);
+  }
 };
 
-int trace_product(GemmTraceOptions& options) {
+int trace_one(const SubjectOptions& options, const Result<trace::Subject>& subject) {
+  if (!subject) return report(subject.error());
+  const InterruptGuard interrupt;
+  const TraceFolder folder;
+  if (folder.path().empty()) return report({ErrorCode::kIo, "cannot make a folder for traces", "TMPDIR"});
+  const auto traced = trace_subject(*subject, options.rounds, level_of(options.level), folder.path(),
+                                    [&] { return interrupt.requested(); });
+  if (!traced) return report(traced.error());
+  if (const int kept = pinch::cli::keep(traced->path, options.keep); kept != kOk) return kept;
+  return options.outputs.show(traced->path, traced->cost);
+}
+
+struct GemmTraceOptions : SubjectOptions {
+  GemmOptionGroup gemm;
+};
+
+int trace_gemm(GemmTraceOptions& options) {
   if (options.gemm.on_cuda()) {
     return report(
         {ErrorCode::kUnsupported,
@@ -155,18 +180,41 @@ int trace_product(GemmTraceOptions& options) {
   if (!target) return report(target.error());
   const auto weights = options.gemm.weights();
   if (!weights) return report(weights.error());
-  const InterruptGuard interrupt;
-  const TraceFolder folder;
-  if (folder.path().empty()) return report({ErrorCode::kIo, "cannot make a folder for traces", "TMPDIR"});
-  trace::GemmRequest request;
-  request.m = options.gemm.rows().front();
-  request.options = {options.tactic, (*target)->resources().threads, options.gemm.output()};
-  request.rounds = options.rounds;
-  request.level = level_of(options.level);
-  const auto traced = trace_gemm(weights->view(), request, folder.path(), [&] { return interrupt.requested(); });
-  if (!traced) return report(traced.error());
-  if (const int kept = keep(traced->path, options.keep); kept != kOk) return kept;
-  return options.outputs.show(traced->path, traced->cost);
+  return trace_one(options,
+                   trace::gemm_subject(weights->view(), options.gemm.rows().front(),
+                                       {options.tactic, (*target)->resources().threads, options.gemm.output()}));
+}
+
+struct AttentionTraceOptions : SubjectOptions {
+  AttentionProblem problem;
+  int threads = 0;
+};
+
+int trace_attention(AttentionTraceOptions& options) {
+  AttentionProblem& problem = options.problem;
+  if (problem.kv_heads == 0) problem.kv_heads = problem.heads;
+  if (problem.kv_seq == 0) problem.kv_seq = problem.seq;
+  if (const auto valid = validate(problem); !valid) return report(valid.error());
+  return trace_one(options, trace::attention_subject(problem, {options.tactic, options.threads}));
+}
+
+void add_attention(CLI::App& command, AttentionTraceOptions& options) {
+  AttentionProblem& problem = options.problem;
+  problem.kv_heads = 0;
+  problem.dim = 128;
+  add_whole_number(command, "--batch", problem.batch, "Sequences")->capture_default_str();
+  add_whole_number(command, "--heads", problem.heads, "Query heads")->required();
+  add_whole_number(command, "--kv-heads", problem.kv_heads,
+                   "Heads of keys and values; as many as --heads where left out");
+  add_whole_number(command, "--seq", problem.seq, "Queries")->required();
+  add_whole_number(command, "--kv-seq", problem.kv_seq, "Keys; as many as --seq where left out");
+  add_whole_number(command, "--dim", problem.dim, "Of a head: 64 or 128");
+  command.add_flag("--causal", problem.causal, "Each query sees the keys up to its own");
+  add_enum(command, "--pv", problem.pv, {PvType::kBf16, PvType::kFp8, PvType::kFp4},
+           "In what P and V enter their product");
+  add_enum(command, "--qk", problem.qk, {QkType::kBf16, QkType::kFp8}, "In what Q and K enter theirs");
+  add_whole_number(command, "--threads", options.threads, "Worker threads; every core of the process where left out");
+  options.add_to(command);
 }
 
 // --- compare
@@ -221,17 +269,21 @@ void add_trace(CLI::App& app, int& status) {
       ->type_name("CMD");
   command->callback([command, options, &status] {
     if (!command->get_subcommands().empty()) return;
-    if (options->program.argv.empty()) throw CLI::RequiredError("A program after --, or gemm, read or compare");
+    if (options->program.argv.empty())
+      throw CLI::RequiredError("A program after --, or gemm, attention, read or compare");
     status = run_program(*options);
   });
 
   auto* gemm = command->add_subcommand("gemm", "bf16 activations times FP4 weights on the CPU, its weights warm");
   auto gemm_options = std::make_shared<GemmTraceOptions>();
   gemm_options->gemm.add_to(*gemm);
-  gemm->add_option("--tactic", gemm_options->tactic, "Trace this tactic instead of the default")->type_name("NAME");
-  add_common(*gemm, gemm_options->level, gemm_options->rounds, gemm_options->keep);
-  gemm_options->outputs.add_to(*gemm);
-  gemm->callback([gemm_options, &status] { status = trace_product(*gemm_options); });
+  gemm_options->add_to(*gemm);
+  gemm->callback([gemm_options, &status] { status = trace_gemm(*gemm_options); });
+
+  auto* attention = command->add_subcommand("attention", "Attention forward on the CPU");
+  auto attention_options = std::make_shared<AttentionTraceOptions>();
+  add_attention(*attention, *attention_options);
+  attention->callback([attention_options, &status] { status = trace_attention(*attention_options); });
 
   auto* read = command->add_subcommand("read", "Analyse a trace that was kept");
   auto read_file = std::make_shared<std::string>();

@@ -7,8 +7,9 @@ import pathlib
 import re
 import shutil
 import subprocess
+import xml.etree.ElementTree
 
-from harness import CliTest, FAILED
+from harness import CliTest, ENVIRONMENT, FAILED
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 EXAMPLE = ROOT / "examples" / "trace_your_kernel"
@@ -161,6 +162,20 @@ kind = "wall"
             self.assertEqual("instrumented" in text, what is not None, text)
 
 
+class KernelTest(CliTest):
+    def test_traces_the_product_and_attention_on_the_cpu(self):
+        gemm = self.json_of("trace", "gemm", "--m", "8", "--n", "256", "--k", "256", "--rounds", "1", "--threads", "1")
+        self.assertEqual({role["name"] for role in gemm["roles"]}, {"pack", "decode", "multiply", "store", "stream", "join"})
+        for pv in ("bf16", "fp8", "fp4"):
+            attention = self.json_of("trace", "attention", "--heads", "2", "--seq", "64", "--dim", "64", "--causal", "--pv", pv, "--rounds", "1",
+                                     "--threads", "1", "--level", "detailed")
+            self.assertEqual(attention["matrix"]["role"], "scores + product")
+            self.assertEqual(attention["level"], "detailed")
+            self.assertIsNotNone(attention["inflation"]["detailed"])
+        self.refuses("trace", "attention", "--heads", "2", "--seq", "64", "--dim", "80", says="dim", code=ENVIRONMENT)
+        self.refuses("trace", "gemm", "--m", "8", "--n", "256", "--k", "256", "--device", "cuda", says="pinch/trace.cuh", code=ENVIRONMENT)
+
+
 class CompareTest(CliTest):
     def trace(self, name, period, wait):
         """A producer that never waits, and a consumer that waits `wait` of each period for it."""
@@ -190,6 +205,7 @@ class CompareTest(CliTest):
         page = (self.folder / "a.html").read_text()
         self.assertTrue(page.startswith("<!DOCTYPE html>"))
         self.assertIsNone(re.search(r"https?://|<script|<link|src=|url\(", page))
+        xml.etree.ElementTree.fromstring(page[page.index("<svg"):page.index("</svg>") + 6])
         self.assertIn(page.count("producer step"), (12, 13))
         self.assertIn(page.count("waits for P"), (12, 13))
 

@@ -9,6 +9,7 @@
 
 #include "tests/support/trace_builder.h"
 #include "workbench/trace/analysis.h"
+#include "workbench/trace/cost.h"
 #include "workbench/trace/counts.h"
 #include "workbench/trace/reader.h"
 #include "workbench/trace/steps.h"
@@ -439,6 +440,48 @@ TEST(TraceCounts, QuantilesAreWithinATenthOfAPercent) {
     const auto exact = static_cast<double>(values[static_cast<std::size_t>(std::ceil(p * 20000)) - 1]);
     EXPECT_NEAR(counts.quantile(p), exact, exact / 1024) << p;
   }
+}
+
+// --- what looking cost
+
+Result<Cost> cost_of(double coarse, double detailed) {
+  double drift = 1;  // of the machine, from sample to sample: the rounds' ratios cancel most of it
+  return measure_cost(9, [&, coarse, detailed](Level level) -> Result<double> {
+    drift *= 1.001;
+    return 1000 * drift * (level == Level::kOff ? 1 : level == Level::kCoarse ? coarse : detailed);
+  });
+}
+
+TEST(TraceCost, IsTheMedianRatioOfRoundsThatDrift) {
+  const auto cost = cost_of(1.03, 1.2);
+  ASSERT_TRUE(cost.ok());
+  EXPECT_NEAR(*cost->inflation(Level::kCoarse), 0.03, 0.003);
+  EXPECT_NEAR(*cost->inflation(Level::kDetailed), 0.2, 0.003);
+  const measure::Interval known = cost->inflation_interval(Level::kCoarse);
+  EXPECT_LE(known.low, 0.03);
+  EXPECT_GE(known.high, 0.03);
+  EXPECT_TRUE(cost->absolute());
+}
+
+TEST(TraceCost, AboveFivePercentNoTimeIsAbsolute) {
+  EXPECT_TRUE(cost_of(1.045, 2)->absolute());
+  EXPECT_FALSE(cost_of(1.06, 2)->absolute());
+}
+
+TEST(TraceCost, ALevelThatIsNotThereIsLeftOutAndOtherErrorsEndTheRun) {
+  const auto cost = measure_cost(3, [](Level level) -> Result<double> {
+    if (level == Level::kOff) return Error{ErrorCode::kNotFound, "no such program", "off"};
+    return 1.0;
+  });
+  ASSERT_TRUE(cost.ok());
+  EXPECT_FALSE(cost->inflation(Level::kCoarse).has_value());
+  EXPECT_FALSE(cost->absolute());
+  EXPECT_EQ(cost->times[0].why, "off: no such program");
+  EXPECT_EQ(cost->times[1].ns.size(), 3U);
+  const auto failed = measure_cost(3, [](Level) -> Result<double> {
+    return Error{ErrorCode::kIllegal, "it fails", ""};
+  });
+  EXPECT_FALSE(failed.ok());
 }
 
 }  // namespace

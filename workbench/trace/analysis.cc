@@ -86,6 +86,7 @@ struct RoleSums {
   std::vector<std::uint64_t> wait_count;
   std::vector<double> track_means;  // mean period of each track
   std::uint64_t tracks = 0, steps = 0, steady_steps = 0, unfinished = 0;
+  bool marked = false;  // some track that has the role marks a wait
 };
 
 // Ticks as the unit of the report.
@@ -106,11 +107,11 @@ class Scale {
   bool cycles_;
 };
 
-// The busy parts of a role in one track, in order.
+// The busy parts of some roles in one track, in order.
 class BusyReader {
  public:
-  BusyReader(const TraceFile& file, std::size_t track, std::uint32_t role, const TrackClock& clock)
-      : steps_(file, track), role_(role), clock_(clock) {
+  BusyReader(const TraceFile& file, std::size_t track, const std::vector<bool>& roles, const TrackClock& clock)
+      : steps_(file, track), roles_(roles), clock_(clock) {
     advance();
   }
   [[nodiscard]] bool done() const { return done_; }
@@ -120,7 +121,7 @@ class BusyReader {
     while (true) {
       if (step_ == nullptr || part_ > step_->waits.size()) {
         do step_ = steps_.next();
-        while (step_ != nullptr && step_->role != role_);
+        while (step_ != nullptr && !roles_[step_->role]);
         part_ = 0;
         if (step_ == nullptr) {
           done_ = true;
@@ -140,7 +141,7 @@ class BusyReader {
 
  private:
   StepReader steps_;
-  std::uint32_t role_;
+  const std::vector<bool>& roles_;
   TrackClock clock_;
   const Step* step_ = nullptr;
   std::size_t part_ = 0;
@@ -150,14 +151,14 @@ class BusyReader {
 
 class Bubbles {
  public:
-  explicit Bubbles(std::uint32_t role) : role_(role) {}
+  explicit Bubbles(std::vector<bool> roles) : roles_(std::move(roles)) {}
 
   void add(const TraceFile& file, const Window& window, std::uint64_t origin) {
     std::vector<std::unique_ptr<BusyReader>> readers;
     const auto later = [&](std::size_t a, std::size_t b) { return readers[a]->begin() > readers[b]->begin(); };
     std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> heads(later);
     for (const std::size_t track : window.tracks) {
-      readers.push_back(std::make_unique<BusyReader>(file, track, role_, TrackClock(file, track, origin)));
+      readers.push_back(std::make_unique<BusyReader>(file, track, roles_, TrackClock(file, track, origin)));
       if (readers.back()->done()) {
         readers.pop_back();
       } else {
@@ -196,7 +197,7 @@ class Bubbles {
     gaps_.add(fractions(to - from));
   }
 
-  std::uint32_t role_;
+  std::vector<bool> roles_;
   double time_ = 0, idle_ = 0, longest_ = 0;
   Counts gaps_;
 };
@@ -254,6 +255,7 @@ class Analyser {
     std::vector<double> period_sum(sums_.size());
     std::vector<std::uint64_t> period_count(sums_.size());
     std::vector<bool> has(sums_.size());
+    bool waits = false;
     Periods periods(sums_.size());
     StepReader reader(file_, track);
     std::uint32_t last_role = 0;
@@ -273,6 +275,7 @@ class Analyser {
       sums.step_time += scale_.length(overlap(step->begin, step->end, from, to), clock);
       for (const WaitSpan& wait : step->waits) {
         const std::uint64_t ticks = overlap(wait.begin, wait.end, from, to);
+        waits = true;
         sums.wait_time[wait.wait] += scale_.length(ticks, clock);
         sums.wait_count[wait.wait] += ticks > 0 || begins_here ? 1 : 0;
       }
@@ -282,6 +285,7 @@ class Analyser {
     for (std::size_t role = 0; role < sums_.size(); ++role) {
       if (!has[role]) continue;
       ++sums_[role].tracks;
+      sums_[role].marked = sums_[role].marked || waits;
       sums_[role].track_time += scale_.length(to - from, clock);
       if (period_count[role] > 0)
         sums_[role].track_means.push_back(period_sum[role] / static_cast<double>(period_count[role]));
@@ -367,10 +371,8 @@ class Analyser {
       role.busy_median = scale_.quantile(sums.busy, 0.5);
       role.unfinished = sums.unfinished;
       double waited = 0;
-      bool marked = false;
       for (std::size_t w = 0; w < sums.wait_time.size(); ++w) {
         if (sums.wait_count[w] == 0) continue;
-        marked = true;
         waited += sums.wait_time[w];
         role.waits.push_back({file_.waits()[w].name, part(sums.wait_time[w], sums.track_time), sums.wait_count[w]});
       }
@@ -379,7 +381,7 @@ class Analyser {
       role.busy = std::max(0.0, part(sums.step_time - waited, sums.track_time));
       role.outside = sums.track_time > 0 ? std::max(0.0, 1 - part(sums.step_time, sums.track_time)) : 0;
       role.blamed = part(blamed[r], named);
-      role.unmarked = any_waits && !marked && sums.steps > 0;
+      role.unmarked = any_waits && !sums.marked && sums.steps > 0;
       const double middle = median_of(sums.track_means);
       if (sums.track_means.size() > 1 && middle > 0)
         role.slowest_track = *std::max_element(sums.track_means.begin(), sums.track_means.end()) / middle;
@@ -388,24 +390,26 @@ class Analyser {
   }
 
   void report_matrix(const std::vector<Window>& windows) {
+    std::vector<bool> feeds(sums_.size());
     for (std::size_t r = 0; r < sums_.size(); ++r) {
       if (!file_.roles()[r].matrix || sums_[r].steps == 0) continue;
-      out_.matrix.role = out_.roles[r].name;
+      feeds[r] = true;
+      out_.matrix.role += (out_.matrix.role.empty() ? "" : " + ") + out_.roles[r].name;
       for (std::size_t w = 0; w < file_.waits().size(); ++w) {
         if (file_.waits()[w].name != "P" && file_.waits()[w].name != "p") continue;
         out_.matrix.has_p = true;
         out_.matrix.wait_p += part(sums_[r].wait_time[w], sums_[r].track_time);
       }
-      Bubbles bubbles(static_cast<std::uint32_t>(r));
-      double rate = 0;
-      for (const Window& window : windows) {
-        bubbles.add(file_, window, origin_);
-        if (rate == 0 && !window.tracks.empty())
-          rate = out_.unit == "ns" ? 1 : 1 / TrackClock(file_, window.tracks.front(), origin_).ns_per_tick();
-      }
-      bubbles.report(out_.matrix, rate);
-      return;
     }
+    if (out_.matrix.role.empty()) return;
+    Bubbles bubbles(std::move(feeds));
+    double rate = 0;
+    for (const Window& window : windows) {
+      bubbles.add(file_, window, origin_);
+      if (rate == 0 && !window.tracks.empty())
+        rate = out_.unit == "ns" ? 1 : 1 / TrackClock(file_, window.tracks.front(), origin_).ns_per_tick();
+    }
+    bubbles.report(out_.matrix, rate);
   }
 
   void decide() {

@@ -30,10 +30,10 @@ struct RoleReport {
   double blamed = 0;             ///< of all time waited for a named role, the share that waits for this one
   double slowest_track = 0;      ///< its mean period over that of the median track; 0 with one track
   std::uint64_t unfinished = 0;  ///< tracks whose last step, of this role, never ended
-  bool unmarked = false;         ///< has no wait, though others have: what it waits for may count as busy
+  bool unmarked = false;         ///< its tracks mark no wait, though others do: that may count as busy
 };
 
-/// The unit that the tensor instructions run on, seen through the role that feeds it.
+/// The unit that the tensor instructions run on, seen through the roles that feed it.
 struct MatrixReport {
   std::string role;    ///< empty: no role is marked
   double busy = 0;     ///< fraction of the steady time in which some track of the role is busy, by group

@@ -87,9 +87,9 @@ std::string track_name(const TraceFile& file, std::size_t track) {
   return fmt::format("{} {}", file.tracks()[track].index, roles);
 }
 
-// Where the steps of a role in a group ended, so that the one which let a wait end can be found.
+// When the steps of a role in a group ended, so that the one which let a wait end can be found.
 struct Release {
-  double ns = 0;
+  double begin = 0, end = 0;
   std::size_t track = 0;
 };
 
@@ -138,10 +138,11 @@ class PerfettoWriter {
                  comma(), window.group, track, quoted(track_name(file_, track)));
       const TrackClock clock(file_, track, origin_);
       StepReader reader(file_, track);
-      while (const Step* step = reader.next()) releases[step->role].push_back({clock.ns(step->end), track});
+      while (const Step* step = reader.next())
+        releases[step->role].push_back({clock.ns(step->begin), clock.ns(step->end), track});
     }
     for (auto& list : releases)
-      std::sort(list.begin(), list.end(), [](const Release& a, const Release& b) { return a.ns < b.ns; });
+      std::sort(list.begin(), list.end(), [](const Release& a, const Release& b) { return a.end < b.end; });
     for (const std::size_t track : window.tracks) write_track(window, track, releases);
   }
 
@@ -168,17 +169,22 @@ class PerfettoWriter {
 
   void arrow(const Window& window, std::size_t track, const WaitEntry& wait, double end,
              const std::vector<Release>& releases) {
-    const auto after =
-        std::upper_bound(releases.begin(), releases.end(), end, [](double ns, const Release& r) { return ns < r.ns; });
-    if (after == releases.begin()) return;
-    const Release& release = *std::prev(after);
+    // The nearest end: a thread signals shortly before the stamp that ends its step, and the wait may end between the
+    // two.
+    if (releases.empty()) return;
+    auto near =
+        std::lower_bound(releases.begin(), releases.end(), end, [](const Release& r, double ns) { return r.end < ns; });
+    if (near == releases.end() || (near != releases.begin() && end - std::prev(near)->end < near->end - end)) --near;
+    const Release& release = *near;
+    const double begin = std::max(release.begin, std::min(release.end, end) - 1);  // inside its slice
+    if (begin > end) return;
     if (release.track == track) return;
     ++flows_;
     for (const bool start : {true, false}) {
       out_.print(
           "{}\n{{\"ph\":\"{}\",\"name\":{},\"cat\":\"barrier\",\"id\":{},{}\"ts\":{:.4f},\"pid\":{},\"tid\":{}}}",
           comma(), start ? "s" : "f", quoted(wait.name), flows_, start ? "" : "\"bp\":\"e\",",
-          (start ? release.ns : end) * 1e-3, window.group, start ? release.track : track);
+          (start ? begin : end) * 1e-3, window.group, start ? release.track : track);
     }
   }
 

@@ -15,8 +15,8 @@ struct Exported {
 };
 
 /// Chrome's JSON trace format, which Perfetto opens: a process a group, a thread a track, steps as slices, waits and
-/// phases as slices within them, and an arrow from the step that ended a wait (the last one of the role named by the
-/// wait that ended before it did) to its end. Whole groups up to `most_events`, at least one. Errors: kIo.
+/// phases as slices within them, and an arrow from the step that ended a wait to the wait's end: inferred, the one of
+/// the role named by the wait that ended nearest to it. Whole groups up to `most_events`, at least one. Errors: kIo.
 Result<Exported> write_perfetto(const TraceFile& file, const std::string& path, std::uint64_t most_events = 2000000);
 
 /// One line an event: group, unit, track, kind, name, value, ticks, ns. Errors: kIo.

@@ -24,7 +24,7 @@ std::string inflation_text(const Cost& cost, Level level) {
 
 std::string first_reason(const Cost& cost) {
   for (const LevelTimes& times : cost.times) {
-    if (!times.why.empty()) return times.why;
+    if (!times.why.empty()) return " (" + times.why + ")";
   }
   return "";
 }
@@ -48,7 +48,7 @@ std::string warnings(const Analysis& a, const Cost& cost) {
   for (const RoleReport& role : a.roles)
     warn(role.unmarked, role.name + " has no mark of a wait: what it waits for counts as busy");
   if (!cost.inflation(Level::kCoarse)) {
-    warn(true, "what tracing cost is not known (" + first_reason(cost) + "): read shares, not absolute times");
+    warn(true, fmt::format("what tracing cost is not known{}: read shares, not absolute times", first_reason(cost)));
   } else {
     warn(!cost.absolute(),
          fmt::format("coarse tracing cost more than {}: read shares, not absolute times", percent(kMostInflation)));

@@ -1,0 +1,136 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "kernels/attention/traced/traced.h"
+#include "kernels/gemm_bf16_fp4/traced/traced.h"
+#include "tests/support/temp_folder.h"
+#include "workbench/ladder/gemm_inputs.h"
+#include "workbench/ladder/gemm_target.h"
+#include "workbench/trace/analysis.h"
+#include "workbench/trace/subjects.h"
+
+namespace pinch::trace {
+namespace {
+
+using pinch::detail::TracedGemm;
+
+constexpr std::int64_t kN = 160, kK = 384;
+
+Fp4Matrix weights() {
+  auto made = ladder::random_weights(Fp4Format::kNvfp4, kN, kK, 3);
+  EXPECT_TRUE(made.ok());
+  return std::move(*made);
+}
+
+TEST(TracedGemm, EveryInstanceGivesTheSameBits) {
+  const Fp4Matrix b = weights();
+  for (const char* tactic : {"stream.scalar.4x16.along_m.all", "panel.scalar.4x16.k256.along_m.all"}) {
+    constexpr std::int64_t kM = 37;
+    auto gemm = TracedGemm::create(b.view(), kM, {tactic, 2, OutputType::kF32});
+    ASSERT_TRUE(gemm.ok()) << gemm.error().message();
+    EXPECT_EQ(gemm->tactic(), tactic);
+    const std::vector<Bf16> a = ladder::random_activations(kM * kK, 5);
+    std::vector<float> untraced(kM * kN), traced(kM * kN);
+    gemm->run(Level::kOff, a.data(), untraced.data());
+    for (const Level level : {Level::kCoarse, Level::kDetailed}) {
+      std::fill(traced.begin(), traced.end(), -1.0F);
+      gemm->run(level, a.data(), traced.data());
+      EXPECT_EQ(traced, untraced);
+    }
+  }
+}
+
+Analysis traced_once(const Subject& subject, const TempFolder& folder) {
+  const auto traced = trace_subject(subject, /*rounds=*/1, Level::kDetailed, folder.path());
+  EXPECT_TRUE(traced.ok()) << traced.error().message();
+  EXPECT_EQ(traced->cost.times[2].ns.size(), 1U);
+  EXPECT_TRUE(traced->cost.inflation(Level::kCoarse).has_value());
+  const auto file = TraceFile::open(traced->path);
+  EXPECT_TRUE(file.ok());
+  auto report = analyse(*file);
+  EXPECT_TRUE(report.ok());
+  EXPECT_EQ(report->lost_events, 0U);
+  EXPECT_EQ(report->stray_events, 0U);
+  EXPECT_EQ(report->unfinished_tracks, 0U);
+  return *report;
+}
+
+TEST(TraceSubjects, EveryStepOfThePanelPathIsThere) {
+  const Fp4Matrix b = weights();
+  const auto subject = gemm_subject(b.view(), 8, {"panel.scalar.4x16.k256.along_m.all", 1, OutputType::kBf16});
+  ASSERT_TRUE(subject.ok()) << subject.error().message();
+  const TempFolder folder;
+  const Analysis report = traced_once(*subject, folder);
+  // A call: 10 blocks of channels, two panels of k each, two row tiles.
+  const std::uint64_t calls = report.role("pack")->steps;
+  EXPECT_GE(calls, 2U);
+  EXPECT_EQ(report.role("decode")->steps, calls * 20);
+  EXPECT_EQ(report.role("multiply")->steps, calls * 40);
+  EXPECT_EQ(report.role("store")->steps, calls * 20);
+  EXPECT_EQ(report.role("stream")->steps, 0U);
+  EXPECT_EQ(report.matrix.role, "multiply");
+}
+
+TEST(TraceSubjects, EveryStepOfAttentionIsThere) {
+  AttentionProblem problem;
+  problem.heads = 3;
+  problem.kv_heads = 1;
+  problem.seq = 40;
+  problem.kv_seq = 200;
+  problem.dim = 64;
+  AttentionOptions options;
+  options.threads = 1;
+  const auto subject = attention_subject(problem, options);
+  ASSERT_TRUE(subject.ok()) << subject.error().message();
+  const TempFolder folder;
+  const Analysis report = traced_once(*subject, folder);
+  const std::uint64_t calls = report.role("pack")->steps;
+  EXPECT_GE(calls, 2U);
+  const std::uint64_t tiles = report.role("queries")->steps;
+  EXPECT_EQ(tiles % (3 * calls), 0U);
+  EXPECT_EQ(report.role("store")->steps, tiles);
+  EXPECT_GE(report.role("scores")->steps, tiles);
+  EXPECT_EQ(report.role("softmax")->steps, report.role("scores")->steps);
+  EXPECT_EQ(report.role("product")->steps, report.role("scores")->steps);
+  EXPECT_EQ(report.matrix.role, "scores + product");
+}
+
+TEST(TracedAttention, EveryInstanceGivesTheSameBits) {
+  for (const PvType pv : {PvType::kBf16, PvType::kFp8, PvType::kFp4}) {
+    AttentionProblem problem;
+    problem.heads = 2;
+    problem.kv_heads = 1;
+    problem.seq = problem.kv_seq = 70;
+    problem.dim = 64;
+    problem.causal = true;
+    problem.pv = pv;
+    problem.output = OutputType::kF32;
+    auto attention = pinch::attention::TracedAttention::create(problem, {"", 2});
+    ASSERT_TRUE(attention.ok()) << attention.error().message();
+    const std::int64_t head = 70 * 64;
+    const std::vector<Bf16> q = ladder::random_activations(2 * head, 1), kv = ladder::random_activations(head, 2);
+    const AttentionInputs in{
+        {q.data(), 2 * head, head, 64}, {kv.data(), head, head, 64}, {kv.data(), head, head, 64}, 0.125F};
+    std::vector<float> untraced(static_cast<std::size_t>(2 * head)), traced(untraced.size());
+    attention->run(Level::kOff, in, {{untraced.data(), 2 * head, head, 64}});
+    for (const Level level : {Level::kCoarse, Level::kDetailed}) {
+      std::fill(traced.begin(), traced.end(), -1.0F);
+      attention->run(level, in, {{traced.data(), 2 * head, head, 64}});
+      EXPECT_EQ(traced, untraced);
+    }
+  }
+}
+
+TEST(TraceSubjects, KernelsWithMarksAreNotRanked) {
+  EXPECT_EQ(gemm_trace_level(), 0);
+  EXPECT_TRUE(ladder::check_rankable(0).ok());
+  const auto refused = ladder::check_rankable(1);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kIllegal);
+  EXPECT_THAT(refused.error().text, testing::HasSubstr("instrumented"));
+}
+
+}  // namespace
+}  // namespace pinch::trace
