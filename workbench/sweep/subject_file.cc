@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
-#include <toml++/toml.h>
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -13,7 +12,7 @@
 #include <sstream>
 
 #include "src/core/file_error.h"
-#include "src/core/nearest.h"
+#include "workbench/sweep/toml_reader.h"
 
 namespace pinch::sweep {
 namespace {
@@ -22,184 +21,13 @@ namespace fs = std::filesystem;
 using check::Change;
 using check::Distribution;
 
-constexpr std::size_t kMostValues = 1 << 20;
-
 bool is_name(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   return !text.empty() && letter(text[0]) &&
          std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
-// Reads fields of TOML tables and keeps the first error, so that the reading reads like the file. After an error every
-// getter gives an empty value.
-class Reader {
- public:
-  explicit Reader(std::string path) : path_(std::move(path)) {}
-
-  [[nodiscard]] bool failed() const { return error_.has_value(); }
-  [[nodiscard]] const Error& error() const { return *error_; }
-  [[nodiscard]] std::string where(const toml::node& node) const {
-    return fmt::format("{}:{}", path_, node.source().begin.line);
-  }
-  void fail(const toml::node& node, const std::string& text) {
-    if (!error_) error_ = Error{ErrorCode::kInvalidArgument, text, where(node)};
-  }
-  void fail(const Error& error) {
-    if (!error_) error_ = error;
-  }
-
-  // Refuses keys that the table may not have.
-  void allow(const toml::table& table, std::string_view what, std::vector<std::string> keys) {
-    for (const auto& [key, node] : table) {
-      const std::string name(key.str());
-      if (std::find(keys.begin(), keys.end(), name) != keys.end()) continue;
-      const std::string hint = did_you_mean(name, keys, 1);
-      return fail(node,
-                  fmt::format("{} has no key {}; {} It has: {}", what, quote_name(name), hint, fmt::join(keys, ", ")));
-    }
-  }
-
-  const toml::node* get(const toml::table& table, std::string_view key, bool required) {
-    const toml::node* node = table.get(key);
-    if (node == nullptr && required) fail(table, fmt::format("the key '{}' is missing", key));
-    return node;
-  }
-  std::string text(const toml::table& table, std::string_view key, bool required = false, std::string otherwise = {}) {
-    const toml::node* node = get(table, key, required);
-    if (node == nullptr) return otherwise;
-    if (const auto* value = node->as_string()) return value->get();
-    fail(*node, fmt::format("'{}' is a text in quotes", key));
-    return otherwise;
-  }
-  double number(const toml::table& table, std::string_view key, double otherwise) {
-    const toml::node* node = get(table, key, false);
-    if (node == nullptr) return otherwise;
-    const auto value = node->value<double>();
-    if (value && node->is_number() && std::isfinite(*value) && *value > 0) return *value;
-    fail(*node, fmt::format("'{}' is a number above 0", key));
-    return otherwise;
-  }
-  std::int64_t integer(const toml::table& table, std::string_view key, std::int64_t otherwise) {
-    const toml::node* node = get(table, key, false);
-    if (node == nullptr) return otherwise;
-    if (const auto* value = node->as_integer()) return value->get();
-    fail(*node, fmt::format("'{}' is an integer", key));
-    return otherwise;
-  }
-  bool flag(const toml::table& table, std::string_view key) {
-    const toml::node* node = get(table, key, false);
-    if (node == nullptr) return false;
-    if (const auto* value = node->as_boolean()) return value->get();
-    fail(*node, fmt::format("'{}' is true or false", key));
-    return false;
-  }
-  std::vector<std::string> texts(const toml::table& table, std::string_view key, bool required = false) {
-    std::vector<std::string> list;
-    const toml::node* node = get(table, key, required);
-    if (node == nullptr) return list;
-    const toml::array* array = node->as_array();
-    for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
-      const auto* each = array->get(i)->as_string();
-      if (each == nullptr) break;
-      list.push_back(each->get());
-    }
-    if (array == nullptr || list.size() != array->size() || (required && list.empty())) {
-      fail(*node, fmt::format("'{}' is a list of texts, as in [\"./program\", \"--size\", \"${{m}}\"]", key));
-    }
-    return list;
-  }
-  const toml::table* table(const toml::table& parent, std::string_view key) {
-    const toml::node* node = get(parent, key, false);
-    if (node != nullptr && node->as_table() == nullptr) fail(*node, fmt::format("'{}' is a table: [{}]", key, key));
-    return node == nullptr ? nullptr : node->as_table();
-  }
-  template <class Enum>
-  Enum choice(const toml::table& table, std::string_view key, Enum otherwise,
-              std::initializer_list<std::pair<const char*, Enum>> choices, bool required = false) {
-    const toml::node* node = get(table, key, required);
-    if (node == nullptr) return otherwise;
-    std::vector<std::string> names;
-    for (const auto& [name, value] : choices) {
-      if (node->is_string() && node->as_string()->get() == name) return value;
-      names.emplace_back(name);
-    }
-    fail(*node, fmt::format("'{}' is one of: {}", key, fmt::join(names, ", ")));
-    return otherwise;
-  }
-
-  std::optional<Value> value(const toml::node& node) {
-    if (const auto* flag = node.as_boolean()) return Value(flag->get());
-    if (const auto* integer = node.as_integer()) return Value(integer->get());
-    if (const auto* text = node.as_string()) return Value(text->get());
-    if (const auto* real = node.as_floating_point(); real != nullptr && std::isfinite(real->get())) {
-      return Value(real->get());
-    }
-    fail(node, "a value is an integer, a finite number, a text or a boolean");
-    return std::nullopt;
-  }
-  // A value alone, a list of them, or {from, to, step | times}.
-  std::vector<Value> values(const toml::node& node) {
-    std::vector<Value> list;
-    if (const auto* array = node.as_array()) {
-      for (const toml::node& each : *array) {
-        if (auto one = value(each)) list.push_back(std::move(*one));
-      }
-    } else if (const auto* range = node.as_table()) {
-      list = range_values(*range);
-    } else if (auto one = value(node)) {
-      list.push_back(std::move(*one));
-    }
-    if (list.empty()) fail(node, "at least one value is needed");
-    for (std::size_t i = 0; i < list.size() && list.size() <= 4096; ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        if (same(list[i], list[j])) fail(node, fmt::format("the value {} appears twice", to_string(list[i])));
-      }
-    }
-    return list;
-  }
-  Expression expression(const toml::node& node) {
-    const auto* text = node.as_string();
-    if (text == nullptr) {
-      if (const auto* integer = node.as_integer()) return parsed(fmt::format("{}", integer->get()), node);
-      fail(node, "an expression is a text in quotes, as in \"tile_m * tile_n <= 4096\"");
-      return {};
-    }
-    return parsed(text->get(), node);
-  }
-
- private:
-  Expression parsed(const std::string& text, const toml::node& node) {
-    auto result = Expression::parse(text, where(node));
-    if (result.ok()) return std::move(*result);
-    fail(result.error());
-    return {};
-  }
-  std::vector<Value> range_values(const toml::table& range) {
-    allow(range, "a range", {"from", "to", "step", "times"});
-    for (const char* key : {"from", "to"}) get(range, key, true);
-    const std::int64_t from = integer(range, "from", 0), to = integer(range, "to", 0);
-    const std::int64_t step = integer(range, "step", 1), times = integer(range, "times", 1);
-    const bool geometric = range.contains("times");
-    if (!failed() && (to < from || step < 1 || (geometric && (times < 2 || from < 1 || range.contains("step"))))) {
-      fail(range,
-           "a range goes from <= to by step >= 1, or by times >= 2 from a from >= 1, as in {from = 8, to = 64, times = "
-           "2}");
-    }
-    std::vector<Value> list;
-    for (std::int64_t at = from; !failed() && at <= to;) {
-      list.emplace_back(at);
-      if (list.size() > kMostValues) fail(range, "a range has at most 1048576 values");
-      if (geometric ? at > to / times : at > to - step) break;
-      at = geometric ? at * times : at + step;
-    }
-    return list;
-  }
-
-  std::string path_;
-  std::optional<Error> error_;
-};
-
-void require_names(Reader& reader, const Expression& expression, std::span<const std::string> allowed) {
+void require_names(TomlReader& reader, const Expression& expression, std::span<const std::string> allowed) {
   for (std::size_t i = 0; i < expression.names().size(); ++i) {
     if (std::find(allowed.begin(), allowed.end(), expression.names()[i]) == allowed.end()) {
       return reader.fail(expression.unknown_name(i, allowed));
@@ -207,7 +35,7 @@ void require_names(Reader& reader, const Expression& expression, std::span<const
   }
 }
 
-void read_knobs(Reader& reader, const toml::table& root, Subject& subject) {
+void read_knobs(TomlReader& reader, const toml::table& root, Subject& subject) {
   const toml::table* knobs = reader.table(root, "knobs");
   if (knobs == nullptr) return;
   for (const auto& [key, node] : *knobs) {
@@ -250,7 +78,7 @@ void sort_by_place(std::vector<Named>& list, const toml::table& table) {
   });
 }
 
-void read_lets(Reader& reader, const toml::table& root, Subject& subject) {
+void read_lets(TomlReader& reader, const toml::table& root, Subject& subject) {
   const toml::table* lets = reader.table(root, "let");
   if (lets == nullptr) return;
   std::map<std::string, Expression> open;
@@ -282,7 +110,7 @@ void read_lets(Reader& reader, const toml::table& root, Subject& subject) {
   }
 }
 
-void read_rules(Reader& reader, const toml::table& root, std::string_view key, bool contract, Subject& subject) {
+void read_rules(TomlReader& reader, const toml::table& root, std::string_view key, bool contract, Subject& subject) {
   const toml::node* node = reader.get(root, key, false);
   if (node == nullptr) return;
   const toml::array* array = node->as_array();
@@ -307,7 +135,7 @@ void read_rules(Reader& reader, const toml::table& root, std::string_view key, b
   }
 }
 
-std::vector<Expression> read_shape(Reader& reader, const toml::table& table, const Subject& subject) {
+std::vector<Expression> read_shape(TomlReader& reader, const toml::table& table, const Subject& subject) {
   std::vector<Expression> shape;
   const toml::node* node = reader.get(table, "shape", true);
   if (node == nullptr) return shape;
@@ -322,7 +150,7 @@ std::vector<Expression> read_shape(Reader& reader, const toml::table& table, con
   return shape;
 }
 
-std::optional<DType> read_dtype(Reader& reader, const toml::table& table, bool required) {
+std::optional<DType> read_dtype(TomlReader& reader, const toml::table& table, bool required) {
   const toml::node* node = reader.get(table, "dtype", required);
   if (node == nullptr) return std::nullopt;
   static const std::vector<std::pair<std::string, DType>> kNames = {
@@ -335,7 +163,7 @@ std::optional<DType> read_dtype(Reader& reader, const toml::table& table, bool r
   return std::nullopt;
 }
 
-void read_inputs(Reader& reader, const toml::table& root, Subject& subject) {
+void read_inputs(TomlReader& reader, const toml::table& root, Subject& subject) {
   const toml::table* inputs = reader.table(root, "inputs");
   if (inputs == nullptr) return;
   for (const auto& [key, node] : *inputs) {
@@ -364,7 +192,7 @@ void read_inputs(Reader& reader, const toml::table& root, Subject& subject) {
   sort_by_place(subject.inputs, *inputs);
 }
 
-void read_outputs(Reader& reader, const toml::table& root, Subject& subject) {
+void read_outputs(TomlReader& reader, const toml::table& root, Subject& subject) {
   const toml::table* outputs = reader.table(root, "outputs");
   if (outputs == nullptr) return;
   for (const auto& [key, node] : *outputs) {
@@ -387,7 +215,7 @@ void read_outputs(Reader& reader, const toml::table& root, Subject& subject) {
   sort_by_place(subject.outputs, *outputs);
 }
 
-void read_metric(Reader& reader, const toml::table& root, Subject& subject) {
+void read_metric(TomlReader& reader, const toml::table& root, Subject& subject) {
   const toml::node* node = reader.get(root, "metric", true);
   const toml::table* table = reader.table(root, "metric");
   if (node == nullptr || table == nullptr) return;
@@ -417,7 +245,7 @@ void read_metric(Reader& reader, const toml::table& root, Subject& subject) {
   }
 }
 
-void read_limits(Reader& reader, const toml::table& root, Subject& subject) {
+void read_limits(TomlReader& reader, const toml::table& root, Subject& subject) {
   const toml::table* table = reader.table(root, "limits");
   if (table == nullptr) return;
   reader.allow(*table, "limits", {"timeout_s", "memory_mib", "cpus", "gpus"});
@@ -441,7 +269,7 @@ std::vector<std::string> absolute(std::vector<std::string> files, const std::str
   return files;
 }
 
-void read_build(Reader& reader, const toml::table& root, Subject& subject) {
+void read_build(TomlReader& reader, const toml::table& root, Subject& subject) {
   const toml::table* table = reader.table(root, "build");
   if (table == nullptr) return;
   reader.allow(*table, "build", {"command", "sources", "binary", "timeout_s"});
@@ -458,7 +286,7 @@ void read_build(Reader& reader, const toml::table& root, Subject& subject) {
 }
 
 // The names that ${...} in `list` uses; an unknown one fails at the list's line.
-std::set<std::string> used_names(Reader& reader, const toml::node& node, const std::vector<std::string>& list,
+std::set<std::string> used_names(TomlReader& reader, const toml::node& node, const std::vector<std::string>& list,
                                  const std::vector<std::string>& known) {
   std::set<std::string> used;
   for (const std::string& text : list) {
@@ -483,7 +311,7 @@ std::set<std::string> used_names(Reader& reader, const toml::node& node, const s
   return used;
 }
 
-void check_uses(Reader& reader, const toml::table& root, const Subject& subject) {
+void check_uses(TomlReader& reader, const toml::table& root, const Subject& subject) {
   std::vector<std::string> known = subject.names();
   for (const auto& [name, expression] : subject.lets) known.push_back(name);
   for (const char* name : {"inputs", "outputs", "device"}) known.emplace_back(name);
@@ -518,7 +346,7 @@ void check_uses(Reader& reader, const toml::table& root, const Subject& subject)
 }
 
 Result<Subject> read_table(const toml::table& root, std::string_view text, const std::string& path) {
-  Reader reader(path);
+  TomlReader reader(path);
   Subject subject;
   subject.text = text;
   std::error_code ignored;
