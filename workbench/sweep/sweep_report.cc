@@ -258,14 +258,15 @@ std::string to_csv(const Report& report) {
     for (std::size_t i = 0; i < choice.size(); ++i)
       text += csv_field(to_string(subject.knobs[i].values[choice[i]])) + ',';
   };
+  const auto add = [&](const Values& problem, const Measured& point) {
+    begin_row(problem, point.choice);
+    const auto metric = point.metric();
+    text += fmt::format("{},{},{},{},{}\n", measure::to_string(point.verdict), metric ? fmt::format("{}", *metric) : "",
+                        fmt::join(point.samples, " "), csv_field(point.device), csv_field(point.detail));
+  };
   for (const ProblemResult& problem : report.problems) {
-    for (const Measured& point : problem.points) {
-      begin_row(problem.problem, point.choice);
-      const auto metric = point.metric();
-      text +=
-          fmt::format("{},{},{},{},{}\n", measure::to_string(point.verdict), metric ? fmt::format("{}", *metric) : "",
-                      fmt::join(point.samples, " "), csv_field(point.device), csv_field(point.detail));
-    }
+    for (const Measured& point : problem.points) add(problem.problem, point);
+    for (const Measured& point : problem.elsewhere) add(problem.problem, point);
     for (const Refused& refused : problem.refused) {
       begin_row(problem.problem, refused.choice);
       text += fmt::format("illegal,,,,{}\n", csv_field(refusal(*refused.rule)));

@@ -38,7 +38,8 @@ struct Report {
 nlohmann::ordered_json to_json(const Report& report);
 /// The points of each problem, the best first; then the pick, the findings, what was refused.
 std::string to_text(const Report& report);
-/// One row a point: problem, knobs, verdict, metric, samples, device, detail.
+/// One row a point, and one for the default on each further device: problem, knobs, verdict, metric, samples, device,
+/// detail.
 std::string to_csv(const Report& report);
 /// The results format T4 1.0.0 that auto-tuners exchange.
 nlohmann::ordered_json to_t4(const Report& report);

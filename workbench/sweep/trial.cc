@@ -192,6 +192,7 @@ Result<Trial> run_trial(const Subject& subject, const Setting& setting, const st
   if (!setting.device.empty()) {
     command.environment.emplace_back("PINCH_DEVICE", setting.device);
     command.environment.emplace_back("CUDA_VISIBLE_DEVICES", setting.device);
+    command.environment.emplace_back("CUDA_DEVICE_ORDER", "PCI_BUS_ID");  // as nvidia-smi and the stored rows count
   }
   if (setting.poison) {
     command.environment.emplace_back("PINCH_POISON", "1");
