@@ -315,9 +315,12 @@ int sweep_subject(Options& options) {
     if (interrupt.requested()) break;
   }
   progress.reset();
+  const auto starts = store->starts();
   const auto left = store->leave();
   if (error && error->code != ErrorCode::kInterrupted) return report(*error);
+  if (!starts) return report(starts.error());
   if (!left) return report(left.error());
+  document.starts = *starts;
   return finish(options, document, interrupt.requested());
 }
 

@@ -30,6 +30,8 @@ class Resume(SweepTest):
         (self.folder / "gate").unlink()
         document = self.sweep(spec, "--repeats", 5)
         self.assertEqual(document["reused_trials"], 100)
+        self.assertEqual([start["trials"] for start in document["starts"]], [100, 105])
+        self.assertEqual(document["starts"][1]["environment"], document["environment"])
         self.assertEqual(len(document["points"]), 40)
         for point in document["points"]:
             self.assertEqual(len(point["samples"]), 5)

@@ -119,6 +119,7 @@ ordered_json to_json(const Report& report) {
   if (!report.environment.is_null()) {
     document["environment"] = report.environment;
     document["reused_trials"] = report.reused;
+    document["starts"] = report.starts;
   }
   auto points = ordered_json::array(), problems = ordered_json::array(), findings = ordered_json::array();
   for (const ProblemResult& problem : report.problems) {

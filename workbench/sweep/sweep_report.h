@@ -23,6 +23,7 @@ struct Report {
   std::string device;                  ///< of a recording
   nlohmann::ordered_json environment;  ///< of this start; null where nothing was run
   std::size_t reused = 0;              ///< trials of earlier starts
+  nlohmann::ordered_json starts;       ///< SweepStore::starts()
   std::uint64_t seed = 0;
   int repeats = 0;
   std::vector<ProblemResult> problems;

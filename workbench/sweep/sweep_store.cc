@@ -162,6 +162,20 @@ Result<std::vector<StoredTrial>> SweepStore::trials() {
   return list;
 }
 
+Result<nlohmann::ordered_json> SweepStore::starts() {
+  PINCH_ASSIGN(rows, database_.query("SELECT sweep_start.started_at, count(*), sweep_start.environment FROM trial JOIN "
+                                     "sweep_start ON trial.start = sweep_start.id WHERE trial.sweep = ? GROUP BY "
+                                     "sweep_start.id ORDER BY sweep_start.id",
+                                     {sweep_}));
+  auto list = nlohmann::ordered_json::array();
+  for (const Row& row : rows) {
+    list.push_back({{"started_at", text(row[0])},
+                    {"trials", integer(row[1])},
+                    {"environment", nlohmann::ordered_json::parse(text(row[2]), nullptr, /*allow_exceptions=*/false)}});
+  }
+  return list;
+}
+
 Result<void> SweepStore::add(const StoredTrial& stored) {
   const Trial& trial = stored.trial;
   PINCH_TRY(database_.query(

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,8 @@ class SweepStore {
   [[nodiscard]] std::string token() const;
   /// Every trial of the sweep, in the order they ended.
   Result<std::vector<StoredTrial>> trials();
+  /// The starts that the sweep's trials are from, in their order: [{started_at, trials, environment}].
+  Result<nlohmann::ordered_json> starts();
   /// When it returns the trial outlives this process however that ends; a moment later, a power cut. Of two under one
   /// key the first stays.
   Result<void> add(const StoredTrial& stored);
