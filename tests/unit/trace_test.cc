@@ -351,6 +351,32 @@ TEST(TraceAnalysis, FindsTheSteadyStateOfALongRunInConstantMemory) {
   EXPECT_EQ(report.role("producer")->period_median, 300);
 }
 
+TEST(TraceAnalysis, ALoopInALoopIsSteadyInTheMean) {
+  TraceBuilder builder = two_roles();
+  auto& track = builder.track(0, 0);
+  std::uint64_t at = 1000;
+  unsigned n = 0;
+  for (; n < 30; at += 2000) track.step(at, kProducer, n++);  // start-up
+  for (; n < 600; at += n % 3 == 0 ? 900 : 300) track.step(at, kProducer, n++);
+  track.end(at);
+  const Analysis report = analysed(builder);
+  EXPECT_EQ(report.steady_groups, 1U);
+  EXPECT_NEAR(report.startup_ns, 60000, 16 * 2000);
+  EXPECT_EQ(report.role("producer")->period_median, 300);
+  EXPECT_EQ(report.role("producer")->period_p99, 900);
+}
+
+TEST(TraceAnalysis, NoMeanMakesADriftSteady) {
+  for (const unsigned slope : {1U, 3U, 10U}) {
+    TraceBuilder builder = two_roles();
+    auto& track = builder.track(0, 0);
+    std::uint64_t at = 1000;
+    for (unsigned i = 0; i < 512; ++i, at += 1000 + slope * i) track.step(at, kProducer, i);
+    track.end(at);
+    EXPECT_EQ(analysed(builder).steady_groups, 0U) << slope;
+  }
+}
+
 TEST(TraceAnalysis, SaysWhereNoSteadyStateIs) {
   TraceBuilder drifting = two_roles();
   auto& track = drifting.track(0, 0);

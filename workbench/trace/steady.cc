@@ -25,20 +25,35 @@ void SteadyFinder::add(std::uint64_t begin, std::uint64_t end) {
   batches_.push_back(open_);
   filled_ = 0;
   if (batches_.size() < kMostBatches) return;
-  for (std::size_t i = 0; i < kMostBatches / 2; ++i) {
-    const Batch &a = batches_[2 * i], &b = batches_[2 * i + 1];
-    batches_[i] = {(a.mean + b.mean) / 2, a.begin, b.end};
-  }
-  batches_.resize(kMostBatches / 2);
+  halve(batches_);
   batch_size_ *= 2;
 }
 
+void SteadyFinder::halve(std::vector<Batch>& batches) {
+  for (std::size_t i = 0; i < batches.size() / 2; ++i) {
+    const Batch &a = batches[2 * i], &b = batches[2 * i + 1];
+    batches[i] = {(a.mean + b.mean) / 2, a.begin, b.end};
+  }
+  batches.resize(batches.size() / 2);
+}
+
 Stretch SteadyFinder::find() const {
+  constexpr std::size_t kFewestMeans = 16;
+  Stretch stretch = find_in(batches_, /*single=*/true);
+  std::vector<Batch> batches = batches_;
+  while (!stretch.found && batches.size() >= 2 * kFewestMeans) {
+    halve(batches);
+    if (const Stretch means = find_in(batches, /*single=*/false); means.found) stretch = means;
+  }
+  return stretch;
+}
+
+Stretch SteadyFinder::find_in(const std::vector<Batch>& batches, bool single) {
   Stretch stretch;
-  const std::size_t n = batches_.size();
+  const std::size_t n = batches.size();
   if (n < kFewest) return stretch;
   std::vector<double> values, distances;
-  for (const Batch& batch : batches_) values.push_back(batch.mean);
+  for (const Batch& batch : batches) values.push_back(batch.mean);
   stretch.level = measure::summarize(values).median;
   for (const double value : values) distances.push_back(std::abs(value - stretch.level));
   const double deviation = kNormal * measure::summarize(distances).median;
@@ -60,9 +75,8 @@ Stretch SteadyFinder::find() const {
     }
   }
   if (last == 0) return stretch;
-  stretch.periods = (last - first) * batch_size_;
-  stretch.begin = batches_[first].begin;
-  stretch.end = batches_[last - 1].end;
+  stretch.begin = batches[first].begin;
+  stretch.end = batches[last - 1].end;
   if (2 * (last - first) < n) return stretch;
   const auto at = [&](std::size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
   const std::size_t middle = (first + last) / 2;
@@ -70,7 +84,7 @@ Stretch SteadyFinder::find() const {
                late = measure::summarize({at(middle), at(last)}).median;
   // Medians of two halves differ by chance: each has a standard error of 1.25 deviations over the root of its count.
   const double chance = 3 * 1.25 * deviation * std::sqrt(2.0 / static_cast<double>(middle - first));
-  stretch.found = std::abs(early - late) <= std::max(kDrift * stretch.level, chance);
+  stretch.found = std::abs(early - late) <= std::max(kDrift * stretch.level, single ? chance : 0);
   return stretch;
 }
 

@@ -9,7 +9,6 @@ namespace pinch::trace {
 /// A part of a series.
 struct Stretch {
   bool found = false;
-  std::uint64_t periods = 0;         ///< that it holds
   std::uint64_t begin = 0, end = 0;  ///< ticks: its first period's begin, its last one's end
   double level = 0;                  ///< the period it is steady at
 };
@@ -17,7 +16,9 @@ struct Stretch {
 /// The longest stretch in which periods keep to one level: at most one in five is further from the median of all than a
 /// twentieth of it or three times their usual distance (1.4826 x the median distance), whichever is more. It must hold
 /// half of all periods, and its two halves must have levels within 10% of each other, or within what chance explains: a
-/// series that drifts, or that has no level which half of it keeps, has no steady state.
+/// series that drifts, or that has no level which half of it keeps, has no steady state. Steps of a loop in a loop keep
+/// to no period one by one, but their means do: where periods fail, means of 2, 4, 8 ... are tried, as long as there
+/// are 16, and chance excuses none of their drift.
 class SteadyFinder {
  public:
   void add(std::uint64_t begin, std::uint64_t end);
@@ -34,6 +35,9 @@ class SteadyFinder {
     double mean = 0;
     std::uint64_t begin = 0, end = 0;
   };
+  static Stretch find_in(const std::vector<Batch>& batches, bool single);
+  static void halve(std::vector<Batch>& batches);
+
   std::vector<Batch> batches_;
   Batch open_;  // `mean` is its sum yet
   std::uint64_t batch_size_ = 1, filled_ = 0, count_ = 0;
