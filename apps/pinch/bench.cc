@@ -2,15 +2,17 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "apps/pinch/attention_options.h"
 #include "apps/pinch/cli.h"
 #include "apps/pinch/gemm_options.h"
 #include "apps/pinch/interrupt.h"
 #include "apps/pinch/measure_options.h"
 #include "apps/pinch/progress_bar.h"
-#include "workbench/ladder/gemm_bench.h"
+#include "workbench/ladder/bench.h"
 #include "workbench/report/bench_report.h"
 
 namespace pinch::cli {
@@ -31,43 +33,44 @@ On a CUDA device the peer is cuBLAS on bf16 weights (PINCH_CUBLAS=/path/to/libcu
 weights' bytes and an empty kernel are timed beside: every sample is one graph replay between two events, after 256 MiB of
 other bytes were read (cold) or a replay that is not timed (warm).)";
 
+constexpr const char* kBenchAttentionExamples = R"(Examples:
+  pinch bench attention --heads 16 --seq 1024
+  pinch bench attention --heads 16 --seq 1024 --causal --all --json -
+  pinch bench attention --heads 16 --seq 1024 --isa avx512_bf16)";
+
+/// What every subject shares.
 struct BenchOptions {
-  GemmOptionGroup gemm;
   MeasureOptionGroup measure;
   std::vector<std::string> tactics;
   bool all = false;
   bool no_peers = false;
   JsonOption json;
+
+  void add_to(CLI::App& command) {
+    command.add_option("--tactic", tactics, "Time this tactic too (repeatable)")
+        ->type_name("NAME")
+        ->allow_extra_args(false);
+    command.add_flag("--all", all, "Time every legal tactic");
+    command.add_flag("--no-peers", no_peers, "Leave the other libraries and yardsticks out");
+    measure.add_to(command);
+    json.add_to(command);
+  }
 };
 
-int bench(BenchOptions& options) {
-  const auto policy = options.measure.policy(options.gemm.on_cuda());
-  if (!policy) return report(policy.error());
-  const auto target = options.gemm.target();
-  if (!target) return report(target.error());
-  auto weights = options.gemm.weights();
-  if (!weights) return report(weights.error());
-
+int bench_all(std::span<const std::unique_ptr<ladder::Task>> tasks, const BenchOptions& options,
+              const measure::Policy& policy) {
   const InterruptGuard interrupt;
-  ladder::GemmBench benchmark(**target, std::move(*weights));
   auto documents = ordered_json::array();
   bool wrong = false;
-  for (const std::int64_t m : options.gemm.rows()) {
-    ladder::BenchRequest request;
-    request.m = m;
-    request.output = options.gemm.output();
-    request.tactics = options.tactics;
-    request.all = options.all;
-    request.rivals = !options.no_peers;
-    request.policy = *policy;
-    request.weights_name = options.gemm.weights_name();
+  for (const auto& task : tasks) {
     auto bar = std::make_unique<ProgressBar>();
     ladder::BenchHooks hooks;
     hooks.stop_requested = [&] { return interrupt.requested(); };
     hooks.round_ended = [&](const measure::RoundReport& progress) {
-      bar->show(progress.elapsed_s, policy->budget_s, fmt::format("m {}: round {}", m, progress.round + 1));
+      bar->show(progress.elapsed_s, policy.budget_s,
+                fmt::format("{}: round {}", task->work().heading, progress.round + 1));
     };
-    const auto result = benchmark.run(request, hooks);
+    const auto result = ladder::bench(*task, {options.tactics, options.all, !options.no_peers, policy}, hooks);
     bar.reset();
     if (!result) return report(result.error());
     fmt::print(options.json.on_stdout() ? stderr : stdout, "{}\n", report::to_table(*result));
@@ -84,26 +87,51 @@ int bench(BenchOptions& options) {
   return wrong ? kFailed : kOk;
 }
 
+int bench_gemm(GemmOptionGroup& gemm, const BenchOptions& options) {
+  const auto policy = options.measure.policy(gemm.on_cuda());
+  if (!policy) return report(policy.error());
+  const auto target = gemm.target();
+  if (!target) return report(target.error());
+  auto matrix = gemm.weights();
+  if (!matrix) return report(matrix.error());
+  ladder::GemmWeights weights(**target, std::move(*matrix), gemm.weights_name());
+  std::vector<std::unique_ptr<ladder::Task>> tasks;
+  for (const std::int64_t m : gemm.rows()) tasks.push_back(weights.task(m, gemm.output()));
+  return bench_all(tasks, options, *policy);
+}
+
+int bench_attention(AttentionOptionGroup& attention, const BenchOptions& options) {
+  const auto policy = options.measure.policy(/*on_cuda=*/false);
+  if (!policy) return report(policy.error());
+  auto task = attention.task();
+  if (!task) return report(task.error());
+  return bench_all({&*task, 1}, options, *policy);
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("bench", "Time a kernel's default, one tactic or all, beside other libraries");
   command->require_subcommand(0, 1);
   command->callback([command] {
-    if (command->get_subcommands().empty()) throw CLI::RequiredError("A subject to benchmark (gemm)");
+    if (command->get_subcommands().empty()) throw CLI::RequiredError("A subject to benchmark (gemm, attention)");
   });
   auto* gemm = command->add_subcommand("gemm", "bf16 activations times FP4 weights");
   gemm->footer(kBenchExamples);
+  auto weights = std::make_shared<GemmOptionGroup>();
   auto options = std::make_shared<BenchOptions>();
-  options->gemm.add_to(*gemm);
-  gemm->add_option("--tactic", options->tactics, "Time this tactic too (repeatable)")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  gemm->add_flag("--all", options->all, "Time every legal tactic");
-  gemm->add_flag("--no-peers", options->no_peers, "Leave the other libraries and yardsticks out");
-  options->measure.add_to(*gemm);
-  options->json.add_to(*gemm);
-  gemm->callback([options, &status] { status = bench(*options); });
+  weights->add_to(*gemm);
+  options->add_to(*gemm);
+  gemm->callback([weights, options, &status] { status = bench_gemm(*weights, *options); });
+
+  auto* attention = command->add_subcommand("attention", "Attention forward");
+  attention->footer(kBenchAttentionExamples);
+  auto problem = std::make_shared<AttentionOptionGroup>();
+  auto attention_options = std::make_shared<BenchOptions>();
+  problem->add_to(*attention);
+  attention_options->add_to(*attention);
+  attention->callback(
+      [problem, attention_options, &status] { status = bench_attention(*problem, *attention_options); });
 }
 
 }  // namespace pinch::cli

@@ -4,15 +4,18 @@
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "apps/pinch/attention_options.h"
 #include "apps/pinch/cli.h"
 #include "apps/pinch/enum_option.h"
 #include "apps/pinch/gemm_options.h"
 #include "apps/pinch/interrupt.h"
 #include "apps/pinch/measure_options.h"
 #include "apps/pinch/progress_bar.h"
-#include "workbench/ladder/gemm_tune.h"
+#include "workbench/ladder/tune.h"
 #include "workbench/report/tune_report.h"
 #include "workbench/store/location.h"
 
@@ -33,15 +36,47 @@ every call takes other weights from a set larger than the caches, and warm, wher
 rank, because a model's layers push each other's weights out; --rank-by warm suits models that stay in the caches.
 A second tune of the same problem on the same machine, program and policy reads the stored result.)";
 
+constexpr const char* kTuneAttentionExamples = R"(Examples:
+  pinch tune attention --heads 16 --seq 1024
+  pinch tune attention --batch 4 --heads 32 --kv-heads 8 --seq 4096 --dim 128 --causal
+  pinch tune attention --heads 16 --seq 1024 --dim 64 --pv fp4 --json - | jq '.best'
+
+Each tactic is compared with FP64 on some rows of every head before it is timed, and rel_l2 is against FP64 from the bf16
+inputs. Warm times rank, because the layer before has just written the inputs; --rank-by cold suits the other case.)";
+
+/// What every subject shares.
 struct TuneOptions {
-  GemmOptionGroup gemm;
   MeasureOptionGroup measure;
   bool all = false;
   bool force = false;
   Protocol rank_by = Protocol::kCold;
   std::string database;
   JsonOption json;
+
+  void add_to(CLI::App& command);
+  [[nodiscard]] ladder::TuneRequest request(const measure::Policy& policy) const;
 };
+
+void TuneOptions::add_to(CLI::App& command) {
+  measure.add_to(command);
+  command.add_flag("--all", all, "Measure every legal tactic, whatever the budget");
+  command.add_flag("--force", force, "Measure even where a stored result fits");
+  add_enum(command, "--rank-by", rank_by, {Protocol::kCold, Protocol::kWarm}, "Which times decide");
+  command
+      .add_option("--db", database,
+                  "The database; else $PINCH_DB, $XDG_CACHE_HOME/pinch/pinch.sqlite or ~/.cache/pinch/pinch.sqlite")
+      ->type_name("FILE");
+  json.add_to(command);
+}
+
+ladder::TuneRequest TuneOptions::request(const measure::Policy& policy) const {
+  ladder::TuneRequest request;
+  request.force = force;
+  request.rung.all = all;
+  request.rung.policy = policy;
+  if (rank_by == Protocol::kWarm) request.rung.policy.protocols = {Protocol::kWarm, Protocol::kCold};
+  return request;
+}
 
 void warn(const Error& error) {
   fmt::print(stderr, "pinch: warning: {}; the result is not stored\n", error.message());
@@ -62,58 +97,44 @@ std::optional<store::TuneStore> open_store(const TuneOptions& options) {
 }
 
 // Fraction of the work: checking is the first half of the bar, measuring the second, by time where that ends it.
-void show(ProgressBar& bar, const GemmProblem& problem, const ladder::Progress& progress, double budget_s) {
+void show(ProgressBar& bar, const ladder::Work& work, const ladder::Progress& progress, double budget_s) {
   const bool checking = progress.phase == "check";
   const double part = checking ? static_cast<double>(progress.done) / static_cast<double>(progress.total)
                                : progress.elapsed_s / budget_s;
   bar.show((checking ? 0 : 0.5) + 0.5 * part, 1,
-           checking ? fmt::format("m {}: {} of {} tactics checked", problem.m, progress.done, progress.total)
-                    : fmt::format("m {}: round {}, {} tactics still in", problem.m, progress.done, progress.total));
+           checking ? fmt::format("{}: {} of {} tactics checked", work.heading, progress.done, progress.total)
+                    : fmt::format("{}: round {}, {} tactics still in", work.heading, progress.done, progress.total));
 }
 
-int tune(TuneOptions& options) {
-  const auto policy = options.measure.policy(options.gemm.on_cuda());
-  if (!policy) return report(policy.error());
-  const auto target = options.gemm.target();
-  if (!target) return report(target.error());
-  auto weights = options.gemm.weights();
-  if (!weights) return report(weights.error());
-
+int tune_all(std::span<const std::unique_ptr<ladder::Task>> tasks, const TuneOptions& options,
+             const measure::Policy& policy) {
   // A file size limit is then a refused write, which is a warning, instead of the end of the program.
   std::signal(SIGXFSZ, SIG_IGN);
+  const ladder::TuneRequest request = options.request(policy);
+  for (const auto& task : tasks) {
+    if (const auto refused = refuse_early(*task, request); !refused) return report(refused.error());
+  }
   std::optional<store::TuneStore> store = open_store(options);
-
-  ladder::TuneRequest request;
-  request.m = options.gemm.rows();
-  request.output = options.gemm.output();
-  request.force = options.force;
-  request.weights_name = options.gemm.weights_name();
-  request.rung.all = options.all;
-  request.rung.policy = *policy;
-  if (options.rank_by == Protocol::kWarm) request.rung.policy.protocols = {Protocol::kWarm, Protocol::kCold};
-
   const InterruptGuard interrupt;
-  auto bar = std::make_unique<ProgressBar>();
   auto documents = ordered_json::array();
   bool interrupted = false;
   bool wrong = false;
-  ladder::TuneHooks hooks;
-  hooks.warn = warn;
-  hooks.stop_requested = [&] { return interrupt.requested(); };
-  hooks.progress = [&](const GemmProblem& problem, const ladder::Progress& progress) {
-    show(*bar, problem, progress, policy->budget_s);
-  };
-  hooks.done = [&](const ladder::TuneReport& result) {
-    bar = std::make_unique<ProgressBar>();
-    fmt::print(options.json.on_stdout() ? stderr : stdout, "{}\n", report::to_table(result));
+  for (const auto& task : tasks) {
+    auto bar = std::make_unique<ProgressBar>();
+    ladder::TuneHooks hooks;
+    hooks.warn = warn;
+    hooks.stop_requested = [&] { return interrupt.requested(); };
+    hooks.progress = [&](const ladder::Progress& progress) { show(*bar, task->work(), progress, policy.budget_s); };
+    const auto tuned = ladder::tune(*task, request, store ? &*store : nullptr, hooks);
+    bar.reset();
+    if (!tuned) return report(tuned.error());
+    fmt::print(options.json.on_stdout() ? stderr : stdout, "{}\n", report::to_table(*tuned));
     std::fflush(stdout);
-    documents.push_back(report::to_json(result));
-    interrupted = interrupted || result.result.stop == measure::StopReason::kInterrupted;
-    for (const store::Point& point : result.result.points) wrong = wrong || point.verdict == measure::Verdict::kWrong;
-  };
-  const auto tuned = ladder::tune_gemm(**target, std::move(*weights), request, store ? &*store : nullptr, hooks);
-  bar.reset();
-  if (!tuned) return report(tuned.error());
+    documents.push_back(report::to_json(*tuned));
+    for (const store::Point& point : tuned->result.points) wrong = wrong || point.verdict == measure::Verdict::kWrong;
+    interrupted = tuned->result.stop == measure::StopReason::kInterrupted;
+    if (interrupted) break;
+  }
   const auto written = options.json.write(documents.size() == 1 ? documents.front() : documents);
   if (!written) return report(written.error());
   if (interrupted) {
@@ -124,27 +145,51 @@ int tune(TuneOptions& options) {
   return wrong ? kFailed : kOk;
 }
 
+int tune_gemm(GemmOptionGroup& gemm, const TuneOptions& options) {
+  const auto policy = options.measure.policy(gemm.on_cuda());
+  if (!policy) return report(policy.error());
+  const auto target = gemm.target();
+  if (!target) return report(target.error());
+  auto matrix = gemm.weights();
+  if (!matrix) return report(matrix.error());
+  ladder::GemmWeights weights(**target, std::move(*matrix), gemm.weights_name());
+  std::vector<std::unique_ptr<ladder::Task>> tasks;
+  for (const std::int64_t m : gemm.rows()) tasks.push_back(weights.task(m, gemm.output()));
+  return tune_all(tasks, options, *policy);
+}
+
+int tune_attention(AttentionOptionGroup& attention, const TuneOptions& options) {
+  const auto policy = options.measure.policy(/*on_cuda=*/false);
+  if (!policy) return report(policy.error());
+  auto task = attention.task();
+  if (!task) return report(task.error());
+  return tune_all({&*task, 1}, options, *policy);
+}
+
 }  // namespace
 
 void add_tune(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("tune", "Find the best tactic of a kernel for a problem on this machine");
   command->require_subcommand(0, 1);
   command->callback([command] {
-    if (command->get_subcommands().empty()) throw CLI::RequiredError("A subject to tune (gemm)");
+    if (command->get_subcommands().empty()) throw CLI::RequiredError("A subject to tune (gemm, attention)");
   });
   auto* gemm = command->add_subcommand("gemm", "bf16 activations times FP4 weights");
   gemm->footer(kTuneExamples);
+  auto weights = std::make_shared<GemmOptionGroup>();
   auto options = std::make_shared<TuneOptions>();
-  options->gemm.add_to(*gemm);
-  options->measure.add_to(*gemm);
-  gemm->add_flag("--all", options->all, "Measure every legal tactic, whatever the budget");
-  gemm->add_flag("--force", options->force, "Measure even where a stored result fits");
-  add_enum(*gemm, "--rank-by", options->rank_by, {Protocol::kCold, Protocol::kWarm}, "Which times decide");
-  gemm->add_option("--db", options->database,
-                   "The database; else $PINCH_DB, $XDG_CACHE_HOME/pinch/pinch.sqlite or ~/.cache/pinch/pinch.sqlite")
-      ->type_name("FILE");
-  options->json.add_to(*gemm);
-  gemm->callback([options, &status] { status = tune(*options); });
+  weights->add_to(*gemm);
+  options->add_to(*gemm);
+  gemm->callback([weights, options, &status] { status = tune_gemm(*weights, *options); });
+
+  auto* attention = command->add_subcommand("attention", "Attention forward");
+  attention->footer(kTuneAttentionExamples);
+  auto problem = std::make_shared<AttentionOptionGroup>();
+  auto warm = std::make_shared<TuneOptions>();
+  warm->rank_by = Protocol::kWarm;
+  problem->add_to(*attention);
+  warm->add_to(*attention);
+  attention->callback([problem, warm, &status] { status = tune_attention(*problem, *warm); });
 }
 
 }  // namespace pinch::cli

@@ -54,7 +54,7 @@ PINCH_HD constexpr std::int64_t visible_keys(bool causal, std::int64_t i, std::i
 }
 
 /// Whether it can be computed: every size at least 1, kv_heads a divisor of heads, dim 64 or 128, known types, and at
-/// most 2^31 - 1 elements in each of Q, K, V and O. Errors: kInvalidArgument, kUnsupported for dim, naming the size.
+/// most 2^31 - 1 elements in each of Q, K, V and O. Errors: kInvalidArgument, naming the size.
 Result<void> validate(const AttentionProblem& problem);
 
 /// Floating-point operations: 2 a multiply-add, of the two products over the pairs of query and key; of a causal

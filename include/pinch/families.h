@@ -13,6 +13,9 @@ namespace pinch {
 /// program.
 std::span<const TacticFamily* const> tactic_families();
 
+/// The tactics of attention on the CPU, "cpu_attention". Named apart: another kind of problem.
+const AttentionTacticFamily& cpu_attention_tactics();
+
 /// The family of this name. Errors: kNotFound, offering the nearest names.
 Result<const TacticFamily*> find_tactic_family(std::string_view name);
 

@@ -84,8 +84,9 @@ double cycles(const AttentionCpuTactic& t, const AttentionProblem& p, int thread
     pairs = std::min(pairs, visible + rows * (shape.rows + shape.columns) / 2);
   }
   // Sums of a tile are read, rescaled and stored once a key tile; panels are read once a query tile.
-  const double rescale = rows * static_cast<double>(ceil_div(p.kv_seq, t.tile_kv)) * dim * (p.causal ? 0.5 : 1) / 8;
-  const double panels = pairs / std::min<double>(t.tile_q, rows) * dim / 8;
+  const double rescale = rows * static_cast<double>(ceil_div(p.kv_seq, t.tile_kv)) * dim * (p.causal ? 0.5 : 1) / 4;
+  const double panels =
+      pairs / std::min<double>(t.tile_q, rows) * dim * static_cast<double>(element_bytes(shape.element)) / 64;
   const double head = 4 * pairs * dim / rates.flops + pairs / rates.softmax + rescale + panels;
   const double pack = static_cast<double>(p.kv_seq) * dim * rates.pack;
   const auto group = static_cast<double>(p.heads / p.kv_heads), kv_pairs = static_cast<double>(p.batch * p.kv_heads);

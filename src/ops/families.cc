@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention/tactic.h"
 #include "kernels/gemm_bf16_fp4/sm90/family.h"
 #include "kernels/gemm_bf16_fp4/tactic.h"
 #include "src/core/nearest.h"
@@ -17,6 +18,10 @@ std::span<const TacticFamily* const> tactic_families() {
   static const std::array<const TacticFamily*, 3> families{&cpu_tactic_family(), &sm90_tactic_family(),
                                                            &sm100_family()};
   return families;
+}
+
+const AttentionTacticFamily& cpu_attention_tactics() {
+  return cpu_attention_family();
 }
 
 Result<const TacticFamily*> find_tactic_family(std::string_view name) {

@@ -36,7 +36,7 @@ Result<void> validate(const AttentionProblem& p) {
     if (size < 1) return invalid(fmt::format("{}; every size must be at least 1", size), name);
   }
   if (p.dim != 64 && p.dim != 128) {
-    return Error{ErrorCode::kUnsupported, fmt::format("{}; heads of 64 and 128 are supported", p.dim), "dim"};
+    return invalid(fmt::format("{}; heads of 64 and 128 are supported", p.dim), "dim");
   }
   if (p.heads % p.kv_heads != 0) {
     return invalid(fmt::format("{} for {} heads; give a divisor of the heads", p.kv_heads, p.heads), "kv_heads");

@@ -25,7 +25,7 @@ TEST(AttentionFaults, PlansRefuseShapesAndTypesByName) {
     return p;
   };
   using P = AttentionProblem&;
-  expect_refused(with([](P p) { p.dim = 96; }), ErrorCode::kUnsupported, "dim");
+  expect_refused(with([](P p) { p.dim = 96; }), ErrorCode::kInvalidArgument, "dim");
   expect_refused(with([](P p) { p.seq = 0; }), ErrorCode::kInvalidArgument, "seq");
   expect_refused(with([](P p) { p.kv_seq = -1; }), ErrorCode::kInvalidArgument, "kv_seq");
   expect_refused(with([](P p) { p.batch = 0; }), ErrorCode::kInvalidArgument, "batch");

@@ -43,8 +43,9 @@ class SimulatedSubject final : public ladder::HostSubject {
   std::set<std::size_t> wrong;  ///< tactics whose output differs from the reference
 
   [[nodiscard]] const TacticFamily& family() const override { return family_; }
-  [[nodiscard]] const GemmProblem& problem() const override { return problem_; }
-  [[nodiscard]] const Resources& resources() const override { return resources_; }
+  [[nodiscard]] Result<std::vector<RankedTactic>> ranked() const override {
+    return rank_tactics(family_, {1, 64, 64, Fp4Format::kNvfp4, OutputType::kBf16}, {0, 1});
+  }
 
   ladder::Checked check(std::size_t tactic) override {
     static_cast<void>(machine.run(tactic, measure::Protocol::kCold, 1));
@@ -59,8 +60,6 @@ class SimulatedSubject final : public ladder::HostSubject {
  private:
   NumberedFamily family_;
   std::vector<double> true_ns_;
-  GemmProblem problem_{1, 64, 64, Fp4Format::kNvfp4, OutputType::kBf16};
-  Resources resources_{0, 1};
 };
 
 }  // namespace pinch::test

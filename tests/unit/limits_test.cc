@@ -53,9 +53,10 @@ TEST(Roofline, LeastBytesCountWeightsScalesActivationsAndOutputOnce) {
 TEST(Roofline, TheSlowerOfComputingAndReadingBinds) {
   const GemmProblem problem{1, 1000, 1600, Fp4Format::kNvfp4, OutputType::kBf16};  // 3.2 Mflop, 905.2 kB
   const Roofline roofline{/*gflops=*/100, /*cold_gbps=*/10, /*warm_gbps=*/1000};
-  EXPECT_DOUBLE_EQ(bound_ns(problem, roofline, measure::Protocol::kCold), 905200.0 / 10);
-  EXPECT_DOUBLE_EQ(bound_ns(problem, roofline, measure::Protocol::kWarm), 3.2e6 / 100);
-  EXPECT_EQ(bound_ns(problem, {}, measure::Protocol::kCold), 0) << "unknown rates bound nothing";
+  EXPECT_DOUBLE_EQ(bound_ns(flops(problem), least_bytes(problem), roofline, measure::Protocol::kCold), 905200.0 / 10);
+  EXPECT_DOUBLE_EQ(bound_ns(flops(problem), least_bytes(problem), roofline, measure::Protocol::kWarm), 3.2e6 / 100);
+  EXPECT_EQ(bound_ns(flops(problem), least_bytes(problem), {}, measure::Protocol::kCold), 0)
+      << "unknown rates bound nothing";
 }
 
 }  // namespace

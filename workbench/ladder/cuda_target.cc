@@ -124,8 +124,9 @@ class CudaCase final : public GemmCase, private Subject {
       : context_(context), family_(family), resources_(resources), sampler_(context.timer) {}
 
   [[nodiscard]] const TacticFamily& family() const override { return family_; }
-  [[nodiscard]] const GemmProblem& problem() const override { return problem_; }
-  [[nodiscard]] const Resources& resources() const override { return resources_; }
+  [[nodiscard]] Result<std::vector<RankedTactic>> ranked() const override {
+    return rank_tactics(family_, problem_, resources_);
+  }
 
   [[nodiscard]] int device() const { return context_.device.ordinal; }
   [[nodiscard]] cudaStream_t stream() const { return context_.timer.stream(); }

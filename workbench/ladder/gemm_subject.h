@@ -23,8 +23,11 @@ class GemmSubject final : public HostSubject {
                                                      int threads);
 
   [[nodiscard]] const TacticFamily& family() const override { return *family_; }
-  [[nodiscard]] const GemmProblem& problem() const override { return problem_; }
-  [[nodiscard]] const Resources& resources() const override { return resources_; }
+  [[nodiscard]] Result<std::vector<RankedTactic>> ranked() const override {
+    return rank_tactics(*family_, problem_, resources_);
+  }
+  [[nodiscard]] const GemmProblem& problem() const { return problem_; }
+  [[nodiscard]] const Resources& resources() const { return resources_; }
   Checked check(std::size_t tactic) override;
   /// Plans the calls: a plan costs as much as a small product, and there are thousands of small cold weights.
   Result<void> ready(std::size_t id, measure::Protocol protocol, int calls) override;

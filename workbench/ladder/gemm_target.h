@@ -1,5 +1,5 @@
 // Where a GEMM is tuned and benchmarked: the CPU's cores or a CUDA device. What differs between them is behind this;
-// choosing, measuring and concluding are written once (gemm_tune, gemm_bench).
+// choosing, measuring and concluding are written once (tune, bench).
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,9 @@
 #include "pinch/gemm_problem.h"
 #include "workbench/ladder/machine.h"
 #include "workbench/ladder/roofline.h"
-#include "workbench/ladder/subject.h"
-#include "workbench/measure/sampler.h"
+#include "workbench/ladder/task.h"
 
 namespace pinch::ladder {
-
-enum class RowKind : std::uint8_t {
-  kTactic,
-  kPeer,       ///< another library's product of the same operands
-  kYardstick,  ///< what no product can beat: an empty call, one read of the weights' bytes
-};
-constexpr std::string_view to_string(RowKind kind) {
-  return kind == RowKind::kTactic ? "tactic" : kind == RowKind::kPeer ? "peer" : "yardstick";
-}
-
-/// Something timed beside our tactics.
-struct Rival {
-  RowKind kind = RowKind::kPeer;
-  std::string name;
-  std::string numerics;
-  std::size_t weight_bytes = 0;  ///< that one call reads
-  std::size_t id = 0;            ///< for the sampler
-  Checked checked;
-};
-struct Rivals {
-  std::vector<Rival> list;
-  std::vector<std::string> absent;  ///< "name: why", of those that cannot run
-};
 
 /// One problem on prepared weights.
 class GemmCase {
@@ -86,5 +62,24 @@ Result<std::unique_ptr<GemmTarget>> make_cpu_target(int threads);
 /// Errors: kUnsupported where this build has no CUDA kernels, where there is no driver, no device or none that they run
 /// on; kNotFound for a device that is not there.
 Result<std::unique_ptr<GemmTarget>> make_cuda_target(int device);
+
+/// The problems of one set of weights, one for each m, as tasks. The target gets the weights when the first is
+/// prepared.
+class GemmWeights {
+ public:
+  /// `name`: where they came from, for people.
+  GemmWeights(GemmTarget& target, Fp4Matrix weights, std::string name);
+  /// The target and this must outlive the task.
+  std::unique_ptr<Task> task(std::int64_t m, OutputType output);
+
+ private:
+  friend class GemmTask;
+  Result<void> prepare(const measure::Policy& policy);
+
+  GemmTarget& target_;
+  Fp4Matrix weights_;  ///< its shape alone once the target holds the rest
+  std::string name_;
+  bool prepared_ = false;
+};
 
 }  // namespace pinch::ladder

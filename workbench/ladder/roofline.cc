@@ -17,10 +17,10 @@ double flops(const GemmProblem& problem) {
   return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
 }
 
-double bound_ns(const GemmProblem& problem, const Roofline& roofline, measure::Protocol protocol) {
+double bound_ns(double flops, double bytes, const Roofline& roofline, measure::Protocol protocol) {
   const double gbps = protocol == measure::Protocol::kCold ? roofline.cold_gbps : roofline.warm_gbps;
   if (roofline.gflops <= 0 || gbps <= 0) return 0;
-  return std::max(flops(problem) / roofline.gflops, least_bytes(problem) / gbps);
+  return std::max(flops / roofline.gflops, bytes / gbps);
 }
 
 Result<Roofline> measure_roofline(int threads, std::size_t cold_bytes, std::size_t weight_bytes) {

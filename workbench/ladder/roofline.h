@@ -20,7 +20,7 @@ struct Roofline {
 double least_bytes(const GemmProblem& problem);
 double flops(const GemmProblem& problem);
 /// Time of a call that reaches the multiply-add rate or the reading rate, whichever binds. 0 where a rate is unknown.
-double bound_ns(const GemmProblem& problem, const Roofline& roofline, measure::Protocol protocol);
+double bound_ns(double flops, double bytes, const Roofline& roofline, measure::Protocol protocol);
 
 /// Measures the limits: multiply-adds of the widest instruction set in use, reading `cold_bytes` and `weight_bytes`.
 /// Errors: those of cpu_choice().

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "pinch/tactics.h"
 #include "workbench/measure/rounds.h"
@@ -22,9 +24,9 @@ struct Checked {
 class Subject {
  public:
   virtual ~Subject() = default;
-  [[nodiscard]] virtual const TacticFamily& family() const = 0;
-  [[nodiscard]] virtual const GemmProblem& problem() const = 0;
-  [[nodiscard]] virtual const Resources& resources() const = 0;
+  [[nodiscard]] virtual const TacticList& family() const = 0;
+  /// Every legal tactic, best first. Errors: those of rank_tactics.
+  [[nodiscard]] virtual Result<std::vector<RankedTactic>> ranked() const = 0;
   /// Runs the tactic on poisoned outputs and compares them; nothing that it gets wrong is ever timed.
   virtual Checked check(std::size_t tactic) = 0;
 };

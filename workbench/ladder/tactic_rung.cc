@@ -49,7 +49,7 @@ class Rung {
         start_ns_(clock.wall_ns()) {}
 
   Result<RungResult> run() {
-    PINCH_ASSIGN(ranked, rank_tactics(subject_.family(), subject_.problem(), subject_.resources()));
+    PINCH_ASSIGN(ranked, subject_.ranked());
     result_.legal = ranked.size();
     check_candidates(ranked);
     if (survivors_.empty() && !stopped()) {

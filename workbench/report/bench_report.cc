@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "workbench/measure/statistics.h"
+#include "workbench/report/sizes_json.h"
 
 namespace pinch::report {
 
@@ -23,14 +24,12 @@ Summary summary_of(const BenchRow& row, Protocol protocol) {
   return measure::summarize(accepted_ns(row.samples, protocol));
 }
 
-/// A peer's bound counts the bytes that its own weights have; a yardstick moves what it says and multiplies nothing.
+/// A peer moves the bytes that its own weights have; a yardstick what it says, and it multiplies nothing.
 double row_bytes(const BenchReport& report, const BenchRow& row) {
-  if (row.kind == RowKind::kYardstick) return static_cast<double>(row.weight_bytes);
-  GemmProblem problem = report.problem;
-  const double ours = ladder::least_bytes(problem);
-  const double weights = static_cast<double>(problem.n) * static_cast<double>(problem.k) *
-                         (0.5 + 1.0 / static_cast<double>(group_size(problem.format)));
-  return row.kind == RowKind::kPeer ? ours - weights + static_cast<double>(row.weight_bytes) : ours;
+  const auto own = static_cast<double>(row.weight_bytes);
+  if (row.kind == RowKind::kYardstick) return own;
+  return row.kind == RowKind::kPeer ? report.work.least_bytes - report.work.weight_bytes + own
+                                    : report.work.least_bytes;
 }
 
 ordered_json times_json(const BenchReport& report, const BenchRow& row, Protocol protocol) {
@@ -41,14 +40,14 @@ ordered_json times_json(const BenchReport& report, const BenchRow& row, Protocol
     return {{"median_ns", nullptr}, {"q1_ns", nullptr},  {"q3_ns", nullptr}, {"accepted", 0},
             {"taken", taken},       {"gflops", nullptr}, {"gbps", nullptr},  {"bound", nullptr}};
   }
-  const double bound = ladder::bound_ns(report.problem, report.roofline, protocol);
+  const double bound = ladder::bound_ns(report.work, report.roofline, protocol);
   const bool multiplies = row.kind != RowKind::kYardstick;
   return {{"median_ns", summary.median},
           {"q1_ns", summary.q1},
           {"q3_ns", summary.q3},
           {"accepted", summary.count},
           {"taken", taken},
-          {"gflops", multiplies ? ordered_json(ladder::flops(report.problem) / summary.median) : ordered_json(nullptr)},
+          {"gflops", multiplies ? ordered_json(report.work.flops / summary.median) : ordered_json(nullptr)},
           {"gbps", row_bytes(report, row) / summary.median},
           {"bound", multiplies && bound > 0 ? ordered_json(bound / summary.median) : ordered_json(nullptr)}};
 }
@@ -60,14 +59,14 @@ std::string label(const BenchRow& row) {
 std::string times_cell(const BenchReport& report, const BenchRow& row, Protocol protocol) {
   const Summary summary = summary_of(row, protocol);
   if (summary.count == 0) return fmt::format(" {:>10} {:>15} {:>8} {:>6} {:>6}", "-", "-", "-", "-", "-");
-  const double bound = ladder::bound_ns(report.problem, report.roofline, protocol);
+  const double bound = ladder::bound_ns(report.work, report.roofline, protocol);
   const std::string quartiles = fmt::format("{:.1f}-{:.1f}", summary.q1 / 1e3, summary.q3 / 1e3);
   const double gbps = row_bytes(report, row) / summary.median;
   if (row.kind == RowKind::kYardstick) {
     return fmt::format(" {:>10.1f} {:>15} {:>8} {:>6.1f} {:>6}", summary.median / 1e3, quartiles, "-", gbps, "-");
   }
   return fmt::format(" {:>10.1f} {:>15} {:>8.1f} {:>6.1f} {:>6}", summary.median / 1e3, quartiles,
-                     ladder::flops(report.problem) / summary.median, gbps,
+                     report.work.flops / summary.median, gbps,
                      bound > 0 ? fmt::format("{:.0f}%", 100 * bound / summary.median) : "-");
 }
 
@@ -90,14 +89,7 @@ ordered_json to_json(const BenchReport& report) {
     if (!row.why.empty()) entry["why"] = row.why;
     rows.push_back(std::move(entry));
   }
-  return {{"problem",
-           {{"m", report.problem.m},
-            {"n", report.problem.n},
-            {"k", report.problem.k},
-            {"format", to_string(report.problem.format)},
-            {"output", to_string(report.problem.output)},
-            {"threads", report.resources.threads},
-            {"sm_count", report.resources.sm_count}}},
+  return {{"problem", sizes_json(report.work, report.resources)},
           {"machine",
            {{"device", report.machine.device},
             {"isa", report.machine.isa},
@@ -108,17 +100,15 @@ ordered_json to_json(const BenchReport& report) {
             {"warm_gbps", report.roofline.warm_gbps}}},
           {"rows", rows},
           {"absent", report.absent},
-          {"weights", report.weights_name},
+          {"weights", report.work.inputs},
           {"stop", to_string(report.stop)},
           {"rounds", report.rounds},
           {"policy", report.policy.text()}};
 }
 
 std::string to_table(const BenchReport& report) {
-  const GemmProblem& problem = report.problem;
-  std::string text = fmt::format("gemm  m {}  n {}  k {}  {} -> {}, {}; weights {}\n", problem.m, problem.n, problem.k,
-                                 to_string(problem.format), to_string(problem.output),
-                                 ladder::to_text(report.resources), report.weights_name);
+  std::string text = fmt::format("{}, {}; {} {}\n", report.work.heading, ladder::to_text(report.resources),
+                                 report.work.subject == "gemm" ? "weights" : "inputs", report.work.inputs);
   std::size_t width = 0;
   for (const BenchRow& row : report.rows) width = std::max(width, label(row).size());
   text += fmt::format("{:<{}}", "", width);
@@ -137,7 +127,7 @@ std::string to_table(const BenchReport& report) {
   for (const std::string& absent : report.absent) text += fmt::format("absent: {}\n", absent);
   text += fmt::format(
       "limits: {:.0f} GFLOP/s multiply-add ({}), reads {:.1f} GB/s cold, {:.1f} GB/s warm; `bound` is the time these "
-      "allow mm_bf16_fp4 over the time taken\n",
+      "allow over the time taken\n",
       report.roofline.gflops, report.machine.isa, report.roofline.cold_gbps, report.roofline.warm_gbps);
   text += fmt::format("{} rounds, stopped by {}; clock {:.2f} GHz, moved {:.1f}%; {}, {} {}, {}\n", report.rounds,
                       to_string(report.stop), report.clock_ghz, 100 * report.clock_drift, report.machine.brand,

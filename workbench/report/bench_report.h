@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "workbench/ladder/gemm_bench.h"
+#include "workbench/ladder/bench.h"
 
 namespace pinch::report {
 

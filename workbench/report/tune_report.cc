@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pinch/version.h"
+#include "workbench/report/sizes_json.h"
 
 namespace pinch::report {
 
 namespace {
 
 using ladder::bound_ns;
-using ladder::flops;
-using ladder::least_bytes;
 using ladder::TuneReport;
 using measure::Protocol;
 using measure::Summary;
@@ -80,7 +78,7 @@ ordered_json name_json(const std::string& tactic) {
 }
 
 ordered_json provenance_json(const TuneReport& report) {
-  return {{"weights", report.weights_name},         {"measured_at", report.measured_at},
+  return {{"weights", report.work.inputs},          {"measured_at", report.measured_at},
           {"measured_by", report.version},          {"compiler", report.machine.compiler},
           {"binary", report.machine.binary},        {"policy", report.policy.text()},
           {"cold_set_bytes", report.cold_set_bytes}};
@@ -95,13 +93,13 @@ std::string times_cells(const TuneReport& report, const store::Point& point) {
     const std::string median = summary.count > 0 ? fmt::format("{:.1f}", summary.median / 1e3) : "-";
     text += fmt::format(" {:>9}", median);
     if (protocol != ranking) continue;
-    const double bound = bound_ns(report.problem, report.roofline, protocol);
+    const double bound = bound_ns(report.work, report.roofline, protocol);
     if (summary.count == 0) {
       text += fmt::format(" {:>16} {:>8} {:>6} {:>6}", "-", "-", "-", "-");
     } else {
       text += fmt::format(" {:>16} {:>8.1f} {:>6.1f} {:>6}",
                           fmt::format("{:.1f}-{:.1f}", summary.q1 / 1e3, summary.q3 / 1e3),
-                          flops(report.problem) / summary.median, least_bytes(report.problem) / summary.median,
+                          report.work.flops / summary.median, report.work.least_bytes / summary.median,
                           bound > 0 ? fmt::format("{:.0f}%", 100 * bound / summary.median) : "-");
     }
   }
@@ -121,10 +119,7 @@ std::string row(const TuneReport& report, const store::Point& point, std::size_t
 }
 
 std::string heading(const TuneReport& report, std::size_t width) {
-  const GemmProblem& problem = report.problem;
-  std::string text =
-      fmt::format("gemm  m {}  n {}  k {}  {} -> {}, {}\n", problem.m, problem.n, problem.k, to_string(problem.format),
-                  to_string(problem.output), ladder::to_text(report.resources));
+  std::string text = fmt::format("{}, {}\n", report.work.heading, ladder::to_text(report.resources));
   text += fmt::format("{:<12} {:>4} {:<{}} {:>9}", "", "rank", "tactic", width, "model us");
   for (const Protocol protocol : report.policy.protocols) {
     text += fmt::format(" {:>9}", fmt::format("{} us", to_string(protocol)));
@@ -177,7 +172,7 @@ std::string provenance_lines(const TuneReport& report) {
       static_cast<double>(report.cold_set_bytes) / 1e6);
   text += fmt::format("machine   {}, {} {}, {}, binary {}\n", report.machine.brand, report.machine.cores,
                       report.machine.core_name, report.machine.compiler, report.machine.binary);
-  text += fmt::format("weights   {}\n", report.weights_name);
+  text += fmt::format("{:<9} {}\n", report.work.subject == "gemm" ? "weights" : "inputs", report.work.inputs);
   text += fmt::format("{} {} by pinch {}{}\n", report.cached ? "cached   " : "at       ", report.measured_at,
                       report.version, report.cached ? "; --force measures again" : "");
   return text;
@@ -191,15 +186,8 @@ ordered_json to_json(const TuneReport& report) {
   const Protocol ranking = report.policy.protocols.front();
   auto picks = ordered_json::array();
   for (const store::Point& point : result.points) picks.push_back(pick_json(point, report.policy));
-  const double bound = bound_ns(report.problem, report.roofline, ranking);
-  return {{"problem",
-           {{"m", report.problem.m},
-            {"n", report.problem.n},
-            {"k", report.problem.k},
-            {"format", to_string(report.problem.format)},
-            {"output", to_string(report.problem.output)},
-            {"threads", report.resources.threads},
-            {"sm_count", report.resources.sm_count}}},
+  const double bound = bound_ns(report.work, report.roofline, ranking);
+  return {{"problem", sizes_json(report.work, report.resources)},
           {"machine",
            {{"device", report.machine.device},
             {"brand", report.machine.brand},

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "workbench/ladder/gemm_tune.h"
+#include "workbench/ladder/tune.h"
 
 namespace pinch::report {
 

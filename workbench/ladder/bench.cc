@@ -1,4 +1,4 @@
-#include "workbench/ladder/gemm_bench.h"
+#include "workbench/ladder/bench.h"
 
 #include <algorithm>
 
@@ -11,15 +11,14 @@ namespace {
 using measure::Verdict;
 
 /// Indices of our tactics to time, the default first.
-Result<std::vector<std::size_t>> choose_tactics(const TacticFamily& family, const GemmProblem& problem,
-                                                const Resources& resources, const BenchRequest& request) {
-  PINCH_ASSIGN(ranked, rank_tactics(family, problem, resources));
+Result<std::vector<std::size_t>> choose_tactics(const Task& task, const BenchRequest& request) {
+  PINCH_ASSIGN(ranked, task.ranked());
   std::vector<std::size_t> chosen = {ranked.front().index};
   const auto add = [&](std::size_t index) {
     if (std::find(chosen.begin(), chosen.end(), index) == chosen.end()) chosen.push_back(index);
   };
   for (const std::string& name : request.tactics) {
-    PINCH_ASSIGN(index, parse_tactic(family, name));
+    PINCH_ASSIGN(index, parse_tactic(task.family(), name));
     add(index);
   }
   if (request.all) {
@@ -28,37 +27,18 @@ Result<std::vector<std::size_t>> choose_tactics(const TacticFamily& family, cons
   return chosen;
 }
 
-/// The weights' shape without the weights.
-Fp4Matrix shape_of(const Fp4Matrix& weights) {
-  Fp4Matrix shape;
-  shape.format = weights.format;
-  shape.n = weights.n;
-  shape.k = weights.k;
-  return shape;
-}
-
 }  // namespace
 
-GemmBench::GemmBench(GemmTarget& target, Fp4Matrix weights) : target_(target), weights_(std::move(weights)) {}
-
-Result<BenchReport> GemmBench::run(const BenchRequest& request, const BenchHooks& hooks) {
-  const TacticFamily& family = target_.family();
+Result<BenchReport> bench(Task& task, const BenchRequest& request, const BenchHooks& hooks) {
   BenchReport report;
-  report.problem = {request.m, weights_.n, weights_.k, weights_.format, request.output};
-  report.resources = target_.resources();
-  report.machine = target_.machine();
+  report.work = task.work();
+  report.resources = task.resources();
+  report.machine = task.machine();
   report.policy = request.policy;
-  report.weights_name = request.weights_name;
-  PINCH_ASSIGN(tactics, choose_tactics(family, report.problem, report.resources, request));
-  PINCH_TRY(target_.check_memory(report.problem, request.policy, request.rivals));
-  if (!prepared_) {
-    const Fp4Matrix shape = shape_of(weights_);
-    PINCH_TRY(target_.prepare(std::move(weights_), request.policy));
-    weights_ = shape;
-    prepared_ = true;
-  }
-  report.roofline = target_.roofline();
-  PINCH_ASSIGN(gemm, target_.problem(request.m, request.output));
+  PINCH_ASSIGN(tactics, choose_tactics(task, request));
+  PINCH_TRY(task.check_memory(request.policy, request.rivals));
+  PINCH_TRY(task.prepare(request.policy));
+  report.roofline = task.roofline();
 
   std::vector<measure::Candidate> candidates;
   std::vector<std::size_t> row_of;  // of each candidate
@@ -75,14 +55,14 @@ Result<BenchReport> GemmBench::run(const BenchRequest& request, const BenchHooks
   };
   for (const std::size_t tactic : tactics) {
     BenchRow row;
-    row.name = family.to_string(tactic);
+    row.name = task.family().to_string(tactic);
     row.is_default = tactic == tactics.front();
-    row.numerics = "bf16 x FP4, exact; FP32 sums";
-    row.weight_bytes = target_.weight_bytes();
-    add_row(std::move(row), tactic, gemm->subject().check(tactic));
+    row.numerics = task.work().numerics;
+    row.weight_bytes = task.weight_bytes();
+    add_row(std::move(row), tactic, task.subject().check(tactic));
   }
   if (request.rivals) {
-    PINCH_ASSIGN(rivals, gemm->rivals());
+    PINCH_ASSIGN(rivals, task.rivals());
     report.absent = std::move(rivals.absent);
     for (Rival& rival : rivals.list) {
       BenchRow row;
@@ -96,7 +76,7 @@ Result<BenchReport> GemmBench::run(const BenchRequest& request, const BenchHooks
 
   measure::SystemClock clock;
   measure::Measurement measured =
-      measure_rounds(gemm->sampler(), clock, candidates, request.policy, {hooks.round_ended, hooks.stop_requested});
+      measure_rounds(task.sampler(), clock, candidates, request.policy, {hooks.round_ended, hooks.stop_requested});
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     BenchRow& row = report.rows[row_of[i]];
     row.samples = std::move(measured.tracks[i].samples);

@@ -1,4 +1,4 @@
-// pinch bench gemm without its command line: ours beside other libraries, each checked, all interleaved.
+// pinch bench without its command line: ours beside other libraries, each checked, all interleaved.
 #pragma once
 
 #include <cstddef>
@@ -7,20 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "workbench/ladder/gemm_target.h"
+#include "workbench/ladder/task.h"
 #include "workbench/measure/rounds.h"
 #include "workbench/measure/verdict.h"
 
 namespace pinch::ladder {
 
 struct BenchRequest {
-  std::int64_t m = 1;
-  OutputType output = OutputType::kBf16;
   std::vector<std::string> tactics;  ///< besides the default
   bool all = false;                  ///< every legal tactic
   bool rivals = true;                ///< peers and yardsticks
   measure::Policy policy;
-  std::string weights_name;
 };
 
 struct BenchRow {
@@ -37,11 +34,10 @@ struct BenchRow {
 };
 
 struct BenchReport {
-  GemmProblem problem;
+  Work work;
   Resources resources;
   Machine machine;
   measure::Policy policy;
-  std::string weights_name;
   Roofline roofline;
   std::vector<BenchRow> rows;       ///< ours, the default first, then the others
   std::vector<std::string> absent;  ///< what cannot run, with why
@@ -56,18 +52,8 @@ struct BenchHooks {
   std::function<bool()> stop_requested;
 };
 
-/// Benchmarks one problem after another on one set of weights. Errors: an invalid problem or one too large for the
-/// memory; kNotFound for an unknown tactic, offering the nearest names; kIllegal where no tactic is legal. What fails
-/// or is wrong is a row that says so.
-class GemmBench {
- public:
-  GemmBench(GemmTarget& target, Fp4Matrix weights);
-  Result<BenchReport> run(const BenchRequest& request, const BenchHooks& hooks);
-
- private:
-  GemmTarget& target_;
-  Fp4Matrix weights_;  ///< its shape alone once the target holds the rest
-  bool prepared_ = false;
-};
+/// Benchmarks the task. Errors: an invalid problem or one too large for the memory; kNotFound for an unknown tactic,
+/// offering the nearest names; kIllegal where no tactic is legal. What fails or is wrong is a row that says so.
+Result<BenchReport> bench(Task& task, const BenchRequest& request, const BenchHooks& hooks);
 
 }  // namespace pinch::ladder
