@@ -17,7 +17,7 @@ double limit_of(const AttentionProblem& p) {
   return 2 * step + output + (p.qk == QkType::kFp8 ? 0.1 : 0);
 }
 
-double element(const void* out, OutputType type, std::int64_t at) {
+double value_at(const void* out, OutputType type, std::int64_t at) {
   return type == OutputType::kF32 ? static_cast<const float*>(out)[at] : to_f32(static_cast<const Bf16*>(out)[at]);
 }
 
@@ -80,7 +80,7 @@ OutputVerdict AttentionCheck::compare(const void* out) const {
   for (std::int64_t row = 0; row < p.batch * p.heads * p.seq; ++row) {
     const std::int64_t pair = row / p.seq / (p.heads / p.kv_heads);
     for (std::int64_t c = 0; c < p.dim; ++c) {
-      const double value = element(out, p.output, row * p.dim + c);
+      const double value = value_at(out, p.output, row * p.dim + c);
       const double most = (1 + limit_) * largest_[static_cast<std::size_t>(pair * p.dim + c)];
       if (std::fabs(value) <= most) continue;  // false for a NaN
       return {false, std::nan(""),
@@ -94,7 +94,7 @@ OutputVerdict AttentionCheck::compare(const void* out) const {
     double row_error = 0, row_size = 0;
     for (std::int64_t c = 0; c < p.dim; ++c) {
       const double want = expected_[i * static_cast<std::size_t>(p.dim) + static_cast<std::size_t>(c)];
-      const double difference = element(out, p.output, rows_[i] * p.dim + c) - want;
+      const double difference = value_at(out, p.output, rows_[i] * p.dim + c) - want;
       row_error += difference * difference;
       row_size += want * want;
     }
