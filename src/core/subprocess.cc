@@ -214,8 +214,8 @@ class Tree {
           continue;
         }
         alive = true;
-        ::kill(entry.pid, SIGKILL);
-        killed.insert(entry.pid);
+        // Another thread's process that ended since the walk, and was waited for, looks like an orphan: it is not there.
+        if (::kill(entry.pid, SIGKILL) == 0) killed.insert(entry.pid);
       }
       if (!alive) break;
       ::usleep(500);  // a killed process needs a moment to be gone

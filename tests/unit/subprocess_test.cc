@@ -198,5 +198,15 @@ TEST(Subprocess, RunsOfSeveralThreadsLeaveEachOtherAlone) {
   EXPECT_FALSE(has_children());
 }
 
+TEST(Subprocess, TakesNoProcessOfAnotherThreadForOneLeftBehind) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([] {
+      for (int repeat = 0; repeat < 100; ++repeat) EXPECT_EQ(finished(faults({"ok"})).left_behind, 0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 }  // namespace
 }  // namespace pinch
