@@ -2,7 +2,7 @@
 // corpus loops with one kind of instruction, each proved by counting its opcode in the cubin that was run, and overlaps
 // of its loops with two.
 //
-//     corpus_model data/sass/h200_loops.cubin data/sass/h200_loops.csv "SOURCE" >data/machines/h200-rates.json
+//     corpus_model data/sass/h200_loops.cubin data/sass/h200_loops.csv TOOLS DATE >data/machines/h200-rates.json
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,9 +12,8 @@
 #include <string>
 
 #include "bench/sass_corpus/measurements.h"
+#include "workbench/probe/loop_proof.h"
 #include "workbench/probe/model.h"
-#include "workbench/probe/proof.h"
-#include "workbench/sass/flow.h"
 #include "workbench/sass/input.h"
 #include "workbench/sass/machine.h"
 
@@ -61,22 +60,26 @@ constexpr Operation kOperations[] = {{"mufu", "ex2.f32", "MUFU.EX2"},
 
 class Builder {
  public:
-  Builder(const sass::Program& program, std::map<std::string, std::map<int, double>> cycles, std::string source)
-      : program_(program), cycles_(std::move(cycles)), source_(std::move(source)) {}
+  using ByWarps = std::map<std::string, std::map<int, double>>;
+  Builder(const sass::Program& program, ByWarps cycles, ByWarps spreads)
+      : program_(program), cycles_(std::move(cycles)), spreads_(std::move(spreads)) {}
 
-  probe::Model build() {
+  probe::Model build(const std::string& tools, const std::string& date) {
     model_.name = "h200-rates";
     model_.device = "NVIDIA H200";
+    model_.date = date;
+    model_.tools = {{"with", tools}};
     for (const Operation& op : kOperations) {
       const std::string wide = std::string(op.corpus) + "_wide", chain = std::string(op.corpus) + "_chain";
       if (op.wide > 0) {
         const auto cycles = at(wide, kMostWarps);
-        add(op, op.name, "lanes/clk/SM", wide, op.wide, cycles > 0 ? kLanes * kMostWarps * op.wide / cycles : 0,
+        add(op, op.name, "lanes/clk/SM", wide, op.wide, kMostWarps,
+            cycles > 0 ? kLanes * kMostWarps * op.wide / cycles : 0,
             "32 warps of one SM, counter and branch of the loop included");
         if (cycles > 0) alone_[op.corpus] = cycles / op.wide;
       }
       if (op.chain > 0)
-        add(op, std::string(op.name) + ".latency", "cycles", chain, op.chain, at(chain, 1) / op.chain,
+        add(op, std::string(op.name) + ".latency", "cycles", chain, op.chain, 1, at(chain, 1) / op.chain,
             "a chain on one warp, loop included");
     }
     for (const auto& [loop, by_warps] : cycles_) pair(loop);
@@ -91,48 +94,28 @@ class Builder {
     return cycles == found->second.end() ? 0 : cycles->second;
   }
 
-  probe::Proof prove(const std::string& loop, const std::string& opcode, int expected) const {
-    probe::Proof proof{opcode, expected, 0, 0, ""};
+  std::vector<probe::Proof> prove(const std::string& loop, const std::vector<probe::Timed>& timed) const {
     const auto kernel = std::find_if(program_.kernels.begin(), program_.kernels.end(),
                                      [&](const sass::Kernel& k) { return k.name == loop; });
-    if (kernel == program_.kernels.end()) return proof;
-    const sass::Flow flow = sass::analyse_flow(*kernel);
-    const sass::Loop* longest = nullptr;
-    for (const sass::Loop& l : flow.loops) {
-      if (longest == nullptr || l.path.size() > longest->path.size()) longest = &l;
-    }
-    std::map<std::string, int> others;
-    for (std::size_t i = 0; longest != nullptr && i < longest->path.size(); ++i) {
-      const sass::Instruction& instruction = kernel->instructions[static_cast<std::size_t>(longest->path[i])];
-      if (instruction.is(opcode)) {
-        ++proof.found;
-      } else {
-        ++others[std::string(instruction.base())];
-      }
-    }
-    for (const char* own : {"BRA", "ISETP", "UISETP", "UIADD3", "IADD3", "VIADD"}) {
-      const auto found = others.find(own);
-      if (found != others.end() && --found->second == 0) others.erase(found);
-    }
-    int most = 0;
-    for (const auto& [name, count] : others) {
-      proof.others += count;
-      if (count > most) proof.instead = fmt::format("{} x {}", name, most = count);
-    }
-    return proof;
+    return probe::prove(kernel == program_.kernels.end() ? sass::Kernel{} : *kernel, timed, /*by_map=*/true);
   }
 
   void add(const Operation& op, const std::string& name, const char* unit, const std::string& loop, int expected,
-           double value, const char* how) {
+           int warps, double value, const char* how) {
     if (cycles_.count(loop) == 0) return;
-    const probe::Proof proof = prove(loop, op.opcode, expected);
+    const probe::Proof proof = prove(loop, {{op.opcode, expected}})[0];
     probe::Entry entry;
     entry.name = name;
     entry.opcode = op.opcode;
     entry.unit = unit;
     entry.method =
         fmt::format("growth of the loop {} from 200 to 1000 iterations by clock64, median of 7; {}", loop, how);
-    entry.source = source_;
+    entry.source = "measured by bench/sass_corpus: data/sass/h200_loops.csv";
+    entry.device = model_.device;
+    entry.date = model_.date;
+    entry.tools = model_.tools.at("with");
+    entry.spread = spreads_.at(loop).at(warps);
+    mark_spread(entry);
     entry.proved = proof.proved();
     entry.proof = to_string(proof);
     if (proof.proved() && value > 0) entry.value = value;
@@ -161,19 +144,19 @@ class Builder {
         const long nb = std::strtol(end + 1 + second.size(), &rest, 10);
         if (nb <= 0 || *rest != 0 || alone_.count(first) == 0 || alone_.count(second) == 0) continue;
         const double mixed = at(loop, kMostWarps);
-        const bool proved = prove(loop, a.opcode, static_cast<int>(na)).proved() &&
-                            prove(loop, b.opcode, static_cast<int>(nb)).proved();
+        const auto proofs = prove(loop, {{a.opcode, static_cast<int>(na)}, {b.opcode, static_cast<int>(nb)}});
+        const bool proved = proofs[0].proved() && proofs[1].proved();
         if (mixed <= 0 || !proved) continue;
         const double of_a = static_cast<double>(na) * alone_.at(first),
                      of_b = static_cast<double>(nb) * alone_.at(second);
-        model_.pairs.push_back({a.name, b.name, (of_a + of_b) / mixed, (of_a + of_b) / std::max(of_a, of_b), 0, true});
+        model_.pairs.push_back(
+            {a.name, b.name, (of_a + of_b) / mixed, (of_a + of_b) / std::max(of_a, of_b), 0, true, ""});
       }
     }
   }
 
   const sass::Program& program_;
-  std::map<std::string, std::map<int, double>> cycles_;
-  std::string source_;
+  ByWarps cycles_, spreads_;
   std::map<std::string, double> alone_;  // cycles of one instruction of all warps
   probe::Model model_;
 };
@@ -181,8 +164,8 @@ class Builder {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    fmt::print(stderr, "usage: corpus_model CUBIN CSV SOURCE\n");
+  if (argc != 5) {
+    fmt::print(stderr, "usage: corpus_model CUBIN CSV TOOLS DATE\n");
     return 2;
   }
   sass::InputOptions input;
@@ -192,7 +175,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}\n", program.error().message());
     return 3;
   }
-  const probe::Model model = Builder(*program, corpus::read_measurements(argv[2]), argv[3]).build();
+  const probe::Model model =
+      Builder(*program, corpus::read_measurements(argv[2]), corpus::read_spreads(argv[2])).build(argv[3], argv[4]);
   fmt::print("{}\n", to_json(model).dump(2));
   int failed = 0;
   for (const probe::Entry& entry : model.entries) {

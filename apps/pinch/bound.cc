@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 
@@ -44,25 +45,55 @@ nlohmann::ordered_json to_json(const probe::Bound& bound) {
   for (const auto& [name, cycles] : bound.units) units[name] = cycles;
   for (const auto& step : bound.next)
     next.push_back({{"relieved", step.relieved}, {"bound_by", step.by}, {"bound_cycles", step.cycles}});
-  return {{"units", units}, {"bound_by", bound.by}, {"bound_cycles", bound.cycles}, {"next", next}};
+  nlohmann::ordered_json document{
+      {"units", units}, {"bound_by", bound.by}, {"bound_cycles", bound.cycles}, {"next", next}};
+  if (!bound.counted_as.empty()) document["counted_as"] = bound.counted_as;
+  return document;
 }
 
 void print(const probe::Bound& bound) {
   for (const auto& [name, cycles] : bound.units)
     fmt::print("{:<14} {:>10.1f} cycles{}\n", name, cycles, name == bound.by ? "  <- bound" : "");
+  for (const auto& [name, entry] : bound.counted_as) fmt::print("{} counted as {}\n", name, entry);
   for (const auto& step : bound.next)
     fmt::print("without {}: {:.1f} cycles, bound by {}\n", step.relieved, step.cycles, step.by);
+}
+
+// The bound as given and after each of the moves, which add up; `move` returns the bound that one leaves.
+int run_moves(const BoundOptions& options, const probe::Bound& before,
+              const std::function<Result<probe::Bound>(const std::string&)>& move) {
+  auto document = to_json(before);
+  auto moves = nlohmann::ordered_json::array();
+  std::string lines;
+  for (const std::string& text : options.moves) {
+    const auto after = move(text);
+    if (!after) return report(after.error());
+    lines += fmt::format("moving {}: {:.1f} -> {:.1f} cycles, then bound by {}\n", text, before.cycles, after->cycles,
+                         after->by);
+    auto entry = to_json(*after);
+    entry["move"] = text;
+    moves.push_back(std::move(entry));
+  }
+  if (!options.json.on_stdout()) {
+    print(before);
+    fmt::print("{}", lines);
+  }
+  if (!moves.empty()) document["moves"] = moves;
+  const auto written = options.json.write(document);
+  return written ? static_cast<int>(kOk) : report(written.error());
 }
 
 // One loop that `pinch sass` reported, whose cycles by pipe it holds.
 int run_loop(const BoundOptions& options) {
   const auto text = read_text(options.sass, "a document of `pinch sass FILE --json`");
   if (!text) return report(text.error());
-  const auto bound = probe::bound_of_loop(*text, options.sass, options.kernel, options.loop);
-  if (!bound) return report(bound.error());
-  if (!options.json.on_stdout()) print(*bound);
-  const auto written = options.json.write(to_json(*bound));
-  return written ? static_cast<int>(kOk) : report(written.error());
+  auto loop = probe::loop_cost(*text, options.sass, options.kernel, options.loop);
+  if (!loop) return report(loop.error());
+  return run_moves(options, probe::bound(*loop), [&](const std::string& move) -> Result<probe::Bound> {
+    PINCH_ASSIGN(moved, probe::move_in_loop(*loop, move));
+    *loop = std::move(moved);
+    return probe::bound(*loop);
+  });
 }
 
 int run(const BoundOptions& options) {
@@ -73,24 +104,11 @@ int run(const BoundOptions& options) {
   if (!counts) return report(counts.error());
   const auto before = bound_on(options.machine, *counts);
   if (!before) return report(before.error());
-  auto document = to_json(*before);
-  if (!options.json.on_stdout()) print(*before);
-  auto moves = nlohmann::ordered_json::array();
-  for (const std::string& move : options.moves) {
-    counts = probe::move_counts(*counts, move);
-    if (!counts) return report(counts.error());
-    const auto after = bound_on(options.machine, *counts);
-    if (!after) return report(after.error());
-    if (!options.json.on_stdout())
-      fmt::print("moving {}: {:.1f} -> {:.1f} cycles, then bound by {}\n", move, before->cycles, after->cycles,
-                 after->by);
-    auto entry = to_json(*after);
-    entry["move"] = move;
-    moves.push_back(std::move(entry));
-  }
-  if (!moves.empty()) document["moves"] = moves;
-  const auto written = options.json.write(document);
-  return written ? static_cast<int>(kOk) : report(written.error());
+  return run_moves(options, *before, [&](const std::string& move) -> Result<probe::Bound> {
+    PINCH_ASSIGN(moved, probe::move_counts(*counts, move));
+    *counts = std::move(moved);
+    return bound_on(options.machine, *counts);
+  });
 }
 
 }  // namespace

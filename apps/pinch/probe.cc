@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <regex>
 #include <vector>
@@ -101,11 +102,22 @@ void print_table(const probe::Model& model) {
   fmt::print("{}, {}\n", model.device, model.date);
   for (const probe::Entry& e : model.entries) {
     fmt::print("{:<24} {:>10} {:<22} {:>5.1f}%  {}{}\n", e.name,
-               e.value ? fmt::format("{:.2f}", *e.value) : "not_proved", e.unit, 100 * e.spread, e.proof,
-               e.mark.empty() ? "" : "  [" + e.mark + "]");
+               e.value    ? fmt::format("{:.2f}", *e.value)
+               : e.proved ? "none"
+                          : "not_proved",
+               e.unit, 100 * e.spread, e.proof, e.mark.empty() ? "" : "  [" + e.mark + "]");
   }
   for (const probe::Overlap& p : model.pairs)
-    fmt::print("{:<24} overlap {:.2f} of {:.2f}\n", p.first + " + " + p.second, p.overlap, p.most);
+    fmt::print("{:<32} overlap {} of {:.2f}{}\n", p.first + " + " + p.second,
+               p.overlap ? fmt::format("{:.2f}", *p.overlap) : "none", p.most,
+               p.mark.empty() ? "" : "  [" + p.mark + "]");
+  std::map<std::string, std::string> groups;
+  for (const probe::Entry& e : model.entries) {
+    if (!e.group.empty()) groups[e.group] += (groups[e.group].empty() ? "" : " ") + e.name;
+  }
+  for (const auto& [group, names] : groups) {
+    if (names.find(' ') != std::string::npos) fmt::print("one unit ({}): {}\n", group, names);
+  }
 }
 
 // The model of an earlier run at `path`, if there is one.

@@ -42,6 +42,39 @@ Bound from_units(std::map<std::string, double> units) {
 
 constexpr double kLanesOfIssue = 128;  // four sub-partitions, a warp instruction of 32 lanes a cycle each
 
+// "MUFU.EX2" with "MUFU" or "MUFU.EX2": whole modifiers only.
+bool is(std::string_view opcode, std::string_view name) {
+  return opcode.substr(0, name.size()) == name && (opcode.size() == name.size() || opcode[name.size()] == '.');
+}
+
+std::string names_of(const Counts& counts) {
+  std::string names;
+  for (const auto& [name, count] : counts) names += (names.empty() ? "" : " ") + name;
+  return names;
+}
+
+// Adds what `count` of an instruction costs each unit; those of the whole SM less where fewer sub-partitions run it.
+Result<void> charge(std::map<std::string, double>& units, const std::string& name, double count,
+                    const sass::Machine& machine, int sub_partitions = sass::kSubPartitions) {
+  sass::Instruction instruction;
+  instruction.mnemonic = name;
+  const sass::Cost cost = machine.cost(instruction);
+  if (!cost.listed)
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format(
+            "'{}' has no row in the model {}; `pinch sass` names instructions, data/machines/{}.json lists them", name,
+            machine.name(), machine.name()),
+        ""};
+  for (int p = 0; p < sass::kPipes; ++p) {
+    const auto pipe = static_cast<sass::Pipe>(p);
+    const double share = is_shared_by_sm(pipe) ? static_cast<double>(sub_partitions) / sass::kSubPartitions : 1;
+    units[std::string(sass::name_of(pipe))] +=
+        count * share * static_cast<double>(cost.uses[static_cast<std::size_t>(p)]);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Counts> parse_counts(const std::string& text) {
@@ -75,10 +108,16 @@ Result<Counts> move_counts(const Counts& counts, const std::string& text) {
   if (!percent || *percent > 100 || !each) return wrong("PERCENT is 0 to 100 and N a number");
   Counts moved = counts;
   const std::string from = text.substr(0, first), to = text.substr(second + 1, equals - second - 1);
-  const auto source = std::find_if(moved.begin(), moved.end(), [&](const auto& c) { return c.first == from; });
-  if (source == moved.end()) return wrong("FROM is not among the counts");
-  const double amount = source->second * *percent / 100;
-  source->second -= amount;
+  if (from.empty() || to.empty()) return wrong("FROM and TO are names of instructions");
+  double amount = 0;
+  bool found = false;
+  for (auto& [name, count] : moved) {
+    if (!is(name, from)) continue;
+    found = true;
+    amount += count * *percent / 100;
+    count -= count * *percent / 100;
+  }
+  if (!found) return wrong(fmt::format("FROM is none of {}", names_of(counts)));
   const auto target = std::find_if(moved.begin(), moved.end(), [&](const auto& c) { return c.first == to; });
   if (target == moved.end()) {
     moved.emplace_back(to, amount * *each);
@@ -90,25 +129,11 @@ Result<Counts> move_counts(const Counts& counts, const std::string& text) {
 
 Result<Bound> bound(const Counts& counts, const sass::Machine& machine) {
   std::map<std::string, double> units;
-  for (const auto& [name, count] : counts) {
-    sass::Instruction instruction;
-    instruction.mnemonic = name;
-    const sass::Cost cost = machine.cost(instruction);
-    if (!cost.listed)
-      return Error{
-          ErrorCode::kInvalidArgument,
-          fmt::format(
-              "'{}' has no row in the model {}; `pinch sass` names instructions, data/machines/{}.json lists them",
-              name, machine.name(), machine.name()),
-          ""};
-    for (int p = 0; p < sass::kPipes; ++p)
-      units[std::string(sass::name_of(static_cast<sass::Pipe>(p)))] +=
-          count * static_cast<double>(cost.uses[static_cast<std::size_t>(p)]);
-  }
+  for (const auto& [name, count] : counts) PINCH_TRY(charge(units, name, count, machine));
   return from_units(std::move(units));
 }
 
-Result<Bound> bound_of_loop(std::string_view json, const std::string& where, const std::string& kernel, int loop) {
+Result<LoopCost> loop_cost(std::string_view json, const std::string& where, const std::string& kernel, int loop) {
   const auto document = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
   std::set<std::string> names;
   try {
@@ -117,7 +142,13 @@ Result<Bound> bound_of_loop(std::string_view json, const std::string& where, con
       const auto name = entry.at("name").get<std::string>();
       names.insert(fmt::format("{} ({} loops)", name, loops.size()));
       if (name != kernel || loop < 0 || static_cast<std::size_t>(loop) >= loops.size()) continue;
-      return from_units(loops.at(static_cast<std::size_t>(loop)).at("pipes").get<std::map<std::string, double>>());
+      const auto& chosen = loops.at(static_cast<std::size_t>(loop));
+      LoopCost cost;
+      cost.arch = entry.at("arch").get<std::string>();
+      cost.sub_partitions = chosen.at("sub_partitions").get<int>();
+      cost.units = chosen.at("pipes").get<std::map<std::string, double>>();
+      for (const auto& [opcode, count] : chosen.at("opcodes").items()) cost.counts.emplace_back(opcode, count);
+      return cost;
     }
   } catch (const nlohmann::json::exception& error) {
     return Error{ErrorCode::kCorrupt, fmt::format("no document of `pinch sass --json`: {}", error.what()), where};
@@ -126,17 +157,42 @@ Result<Bound> bound_of_loop(std::string_view json, const std::string& where, con
                fmt::format("no loop {} of a kernel '{}'; there are {}", loop, kernel, fmt::join(names, ", ")), where};
 }
 
+Bound bound(const LoopCost& loop) {
+  return from_units(loop.units);
+}
+
+Result<LoopCost> move_in_loop(const LoopCost& loop, const std::string& text) {
+  PINCH_ASSIGN(machine, sass::Machine::of(loop.arch));
+  PINCH_ASSIGN(moved, move_counts(loop.counts, text));
+  LoopCost after = loop;
+  for (const auto& [name, count] : moved) {  // what an instruction costs that does not move is left as reported
+    const auto before =
+        std::find_if(loop.counts.begin(), loop.counts.end(), [&, n = name](const auto& c) { return c.first == n; });
+    const double change = count - (before == loop.counts.end() ? 0 : before->second);
+    if (change != 0) PINCH_TRY(charge(after.units, name, change, *machine, loop.sub_partitions));
+  }
+  after.counts = std::move(moved);
+  return after;
+}
+
 Result<Bound> bound(const Counts& counts, const Model& model) {
   std::map<std::string, double> units;
+  std::map<std::string, std::string> counted_as;
+  const auto has_rate = [](const Entry& e) { return e.unit == "lanes/clk/SM" && e.value; };
   for (const auto& [name, count] : counts) {
     const Entry* entry = model.find(name);
-    for (const Entry& other : model.entries) {
-      if (entry == nullptr && other.opcode == name && other.unit == "lanes/clk/SM" && other.value) entry = &other;
+    if (entry == nullptr) {
+      const auto first = std::find_if(model.entries.begin(), model.entries.end(),
+                                      [&, n = name](const Entry& e) { return has_rate(e) && is(e.opcode, n); });
+      if (first != model.entries.end()) {
+        entry = &*first;
+        counted_as[name] = entry->name;
+      }
     }
-    if (entry == nullptr || entry->unit != "lanes/clk/SM" || !entry->value) {
+    if (entry == nullptr || !has_rate(*entry)) {
       std::set<std::string> names;
       for (const Entry& other : model.entries) {
-        if (other.unit == "lanes/clk/SM" && other.value) names.insert(other.name);
+        if (has_rate(other)) names.insert(other.name);
       }
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("'{}' has no rate in {}; there are {}", name, model.name, fmt::join(names, " ")), ""};
@@ -144,7 +200,9 @@ Result<Bound> bound(const Counts& counts, const Model& model) {
     units[entry->group.empty() ? entry->name : entry->group] += count * kLanesOfIssue / *entry->value;
     units["issue"] += count;
   }
-  return from_units(std::move(units));
+  Bound result = from_units(std::move(units));
+  result.counted_as = std::move(counted_as);
+  return result;
 }
 
 }  // namespace pinch::probe

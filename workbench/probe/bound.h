@@ -19,7 +19,8 @@ using Counts = std::vector<std::pair<std::string, double>>;  ///< warp instructi
 Result<Counts> parse_counts(const std::string& text);
 
 struct Bound {
-  std::map<std::string, double> units;  ///< cycles of one sub-partition by unit
+  std::map<std::string, double> units;            ///< cycles of one sub-partition by unit
+  std::map<std::string, std::string> counted_as;  ///< the entry of a model for a name that several answer to
   std::string by;
   double cycles = 0;
   struct Next {
@@ -33,16 +34,31 @@ struct Bound {
 /// model has no row for, naming those of the same base.
 Result<Bound> bound(const Counts& counts, const sass::Machine& machine);
 
-/// With a probe model: an entry is found by its name or opcode; entries of a group share a unit. Values must be
-/// "lanes/clk/SM".
+/// With a probe model: an entry is found by its name or by its opcode, whose further modifiers the count may leave out
+/// (the first of several, as `counted_as` says); entries of a group share a unit. Values must be "lanes/clk/SM".
+/// Errors: kInvalidArgument, naming what there is.
 Result<Bound> bound(const Counts& counts, const Model& model);
 
-/// Of a loop in a document of `pinch sass --json`: the cycles of its pipes, as reported. `loop` counts from 0. Errors:
-/// kCorrupt for another kind of document; kInvalidArgument, naming what there is, for a kernel or loop that is not in
-/// it.
-Result<Bound> bound_of_loop(std::string_view json, const std::string& where, const std::string& kernel, int loop);
+/// One loop of a kernel, an iteration of one warp.
+struct LoopCost {
+  std::string arch;                     ///< "sm_90a"
+  int sub_partitions = 4;               ///< of the SM, that run it
+  std::map<std::string, double> units;  ///< cycles of one sub-partition by unit
+  Counts counts;                        ///< by whole mnemonic
+};
 
-/// Moves `percent` of `from` to `per_op` of `to` each: "MUFU.EX2:25:FFMA=6". Errors: kInvalidArgument.
+/// Of a loop in a document of `pinch sass --json`, as reported. `loop` counts from 0. Errors: kCorrupt for another kind
+/// of document; kInvalidArgument, naming what there is, for a kernel or loop that is not in it.
+Result<LoopCost> loop_cost(std::string_view json, const std::string& where, const std::string& kernel, int loop);
+
+[[nodiscard]] Bound bound(const LoopCost& loop);
+
+/// Moves `percent` of `from` to `per_op` of `to` each: "MUFU.EX2:25:FFMA=6". `from` is also every instruction that has
+/// more modifiers. Errors: kInvalidArgument, naming what there is.
 Result<Counts> move_counts(const Counts& counts, const std::string& text);
+
+/// The same in a loop, whose units change by the rates of its architecture. Errors: those of move_counts and of bound
+/// by rates.
+Result<LoopCost> move_in_loop(const LoopCost& loop, const std::string& text);
 
 }  // namespace pinch::probe

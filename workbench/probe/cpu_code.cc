@@ -206,6 +206,11 @@ std::span<const std::uint8_t> CpuLoop::bytes() const {
   return {static_cast<const std::uint8_t*>(memory_), size_};
 }
 
+std::string assembler_version() {
+  const ZyanU64 v = ZydisGetVersion();
+  return fmt::format("{}.{}.{}", ZYDIS_VERSION_MAJOR(v), ZYDIS_VERSION_MINOR(v), ZYDIS_VERSION_PATCH(v));
+}
+
 Proof prove(std::span<const std::uint8_t> function, const std::string& mnemonic, int expected) {
   Proof proof;
   proof.opcode = mnemonic;

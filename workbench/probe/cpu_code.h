@@ -63,6 +63,9 @@ class CpuLoop {
   std::size_t mapped_ = 0, size_ = 0;
 };
 
+/// Of the assembler and disassembler, "4.0.0".
+[[nodiscard]] std::string assembler_version();
+
 /// Decodes a function's bytes up to its return and counts `mnemonic` inside its innermost loop.
 [[nodiscard]] Proof prove(std::span<const std::uint8_t> function, const std::string& mnemonic, int expected);
 

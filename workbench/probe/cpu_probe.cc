@@ -9,6 +9,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <random>
 #include <regex>
 
+#include "pinch/version.h"
 #include "workbench/measure/add_chain.h"
 
 namespace pinch::probe {
@@ -63,12 +65,31 @@ std::string cpu_name() {
 #endif
 }
 
+// The clock, and how often it was seen to go backwards: a guest's may.
+class WatchedClock final : public measure::Clock {
+ public:
+  explicit WatchedClock(measure::Clock& clock) : clock_(clock) {}
+  double wall_ns() override {
+    const double now = clock_.wall_ns();
+    steps_back_ += now < last_;
+    return last_ = now;
+  }
+  double cpu_ns() override { return clock_.cpu_ns(); }
+  [[nodiscard]] int steps_back() const { return steps_back_; }
+
+ private:
+  measure::Clock& clock_;
+  double last_ = -std::numeric_limits<double>::infinity();
+  int steps_back_ = 0;
+};
+
 class CpuRun {
  public:
   CpuRun(const CpuOptions& options, measure::Clock& clock) : options_(options), clock_(clock), buffer_(kBufferBytes) {
     model_.name = "cpu";
     model_.device = cpu_name();
     model_.date = today();
+    model_.tools = {{"pinch", std::string(version())}, {"Zydis", assembler_version()}};
     repeats_ = options.quick ? 6 : 20;
   }
 
@@ -114,13 +135,28 @@ class CpuRun {
     made.name = name;
     made.unit = unit;
     made.method = method;
-    made.source = fmt::format("{}, {}", model_.device, model_.date);
+    state_origin(made, model_);
     return made;
+  }
+
+  // The entry with its figure, which is none where its proof failed or the clock made no sense of it; and with what
+  // spoils it. `steps`: the clock's steps back before it was measured.
+  void keep(Entry made, const Result<Cycles>& figure, int steps) {
+    if (!figure) {
+      made.mark = "not measured: " + figure.error().message();
+    } else if (made.proved || made.opcode.empty()) {
+      if (figure->value > 0 && std::isfinite(figure->value)) made.value = figure->value;
+      made.spread = std::isfinite(figure->spread) ? std::max(figure->spread, 0.0) : 1;
+      mark_spread(made);
+    }
+    if (clock_.steps_back() > steps) made.mark = "the clock went backwards while it was measured";
+    model_.entries.push_back(std::move(made));
   }
 
   // The core's rate by the chain, the time stamp counter's by the clock, and whether both go forward.
   void clocks() {
     progress("clocks");
+    const int steps = clock_.steps_back();
     measure::AddChain chain(clock_);
     std::vector<double> ghz, tsc;
     bool forward = true;
@@ -141,11 +177,9 @@ class CpuRun {
     const auto add = [&](const char* name, std::vector<double>& values, const char* unit, const char* method) {
       std::sort(values.begin(), values.end());
       Entry made = entry(name, unit, method);
-      made.value = values[values.size() / 2];
-      made.spread = values.back() / values.front() - 1;
-      mark_spread(made);
-      if (!forward) made.mark = "the time stamp counter or the clock went backwards";
-      model_.entries.push_back(made);
+      made.proof = "no instruction: a clock";
+      keep(made, Cycles{values[values.size() / 2], values.back() / values.front() - 1}, steps);
+      if (!forward) model_.entries.back().mark = "the time stamp counter or the clock went backwards";
     };
     std::vector<double> ratio;
     for (std::size_t i = 0; i < ghz.size(); ++i) ratio.push_back(ghz[i] / tsc[i]);
@@ -160,7 +194,8 @@ class CpuRun {
         2 * kLength, repeats_ * kGroups);
     PINCH_ASSIGN(loop, CpuLoop::assemble(std::vector<Part>{{probe.operation, 1}}, kLength));
     Proof proof = prove(loop.bytes(), probe.operation.mnemonic, kLength);
-    std::optional<Cycles> best, alone;
+    const int steps = clock_.steps_back();
+    Result<Cycles> best = Error{}, alone = Error{};
     int best_chains = 0;
     for (const int chains : chain_counts(probe)) {
       const std::vector<Part> parts{{probe.operation, chains}};
@@ -170,27 +205,24 @@ class CpuRun {
         if (!again.proved()) proof = again;
       }
       prepare(probe);
-      PINCH_ASSIGN(cycles, time_loop(parts, kLength, buffer_.data, repeats_, clock_));
-      if (chains == 1) alone = cycles;
-      if (!best || cycles.value < best->value) {
-        best = cycles;
-        best_chains = chains;
-      }
+      const auto cycles = time_loop(parts, kLength, buffer_.data, repeats_, clock_);
+      if (chains == 1) alone = best = cycles;
+      if (cycles && (!best || cycles->value < best->value)) best = cycles;
+      if (cycles && best && cycles->value == best->value) best_chains = chains;
     }
-    const auto add = [&](const std::string& name, const char* unit, double value, double spread, int chains) {
+    const auto add = [&](const std::string& name, const char* unit, const Result<Cycles>& figure, int chains) {
       Entry made = entry(name, unit, fmt::format("{}; {} chain{}", method, chains, chains == 1 ? "" : "s"));
       made.opcode = probe.operation.mnemonic;
       made.proved = proof.proved();
       made.proof = to_string(proof);
-      if (proof.proved()) made.value = value;
-      made.spread = spread;
-      mark_spread(made);
-      model_.entries.push_back(made);
+      keep(std::move(made), figure, steps);
     };
     const Form form = probe.operation.form;
-    if (form != Form::kChase) add(probe.name, "instructions/cycle/core", 1 / best->value, best->spread, best_chains);
+    Result<Cycles> rate = best;
+    if (rate) rate->value = 1 / rate->value;
+    if (form != Form::kChase) add(probe.name, "instructions/cycle/core", rate, best_chains);
     if (form != Form::kLoad && form != Form::kStore && form != Form::kStream)
-      add(probe.name + ".latency", "cycles", alone->value, alone->spread, 1);
+      add(probe.name + ".latency", "cycles", alone, 1);
     return {};
   }
 
@@ -218,13 +250,27 @@ class CpuRun {
     PINCH_ASSIGN(loop, CpuLoop::assemble(mix, kLength));
     const bool proved = prove(loop.bytes(), first->operation.mnemonic, kLength / 2).proved() &&
                         prove(loop.bytes(), second->operation.mnemonic, kLength / 2).proved();
-    PINCH_ASSIGN(alone_a, time_loop({{first->operation, chains}}, kLength, buffer_.data, repeats_, clock_));
-    PINCH_ASSIGN(alone_b, time_loop({{second->operation, chains}}, kLength, buffer_.data, repeats_, clock_));
-    PINCH_ASSIGN(mixed, time_loop(mix, kLength, buffer_.data, repeats_, clock_));
-    // The mix holds half of each.
-    const double both = alone_a.value + alone_b.value;
-    model_.pairs.push_back(
-        {a, b, both / 2 / mixed.value, both / std::max(alone_a.value, alone_b.value), mixed.spread, proved});
+    const int steps = clock_.steps_back();
+    const auto alone = [&](const CpuProbe& probe) {
+      return time_loop({{probe.operation, chains}}, kLength, buffer_.data, repeats_, clock_);
+    };
+    const auto alone_a = alone(*first), alone_b = alone(*second),
+               mixed = time_loop(mix, kLength, buffer_.data, repeats_, clock_);
+    Overlap made;
+    made.first = a;
+    made.second = b;
+    made.proved = proved;
+    if (alone_a && alone_b && mixed) {  // the mix holds half of each
+      const double both = alone_a->value + alone_b->value;
+      made.overlap = both / 2 / mixed->value;
+      made.most = both / std::max(alone_a->value, alone_b->value);
+      made.spread = mixed->spread;
+      mark_spread(made);
+    } else {
+      made.mark = "not measured: " + (!alone_a ? alone_a : !alone_b ? alone_b : mixed).error().message();
+    }
+    if (clock_.steps_back() > steps) made.mark = "the clock went backwards while it was measured";
+    model_.pairs.push_back(std::move(made));
     return {};
   }
 
@@ -262,6 +308,7 @@ class CpuRun {
     const std::size_t step = std::size_t{kLoads} * kVectorBytes, passes = std::max<std::size_t>(1, (1 << 22) / bytes);
     Buffer memory(bytes + step);
     const auto iterations = static_cast<std::int64_t>(bytes / step);
+    const int steps = clock_.steps_back();
     std::vector<double> gbps;
     for (int repeat = 0; repeat < 7; ++repeat) {
       const double start = clock_.wall_ns();
@@ -276,10 +323,7 @@ class CpuRun {
     made.opcode = "vmovups";
     made.proved = proof.proved();
     made.proof = to_string(proof);
-    if (proof.proved()) made.value = gbps.back();
-    made.spread = gbps.back() / gbps[gbps.size() / 2] - 1;
-    mark_spread(made);
-    model_.entries.push_back(made);
+    keep(std::move(made), Cycles{gbps.back(), gbps.back() / gbps[gbps.size() / 2] - 1}, steps);
     return {};
   }
 
@@ -298,6 +342,7 @@ class CpuRun {
     PINCH_ASSIGN(loop, CpuLoop::assemble(std::vector<Part>{{chase, 1}}, kLength));
     const Proof proof = prove(loop.bytes(), "mov", kLength);
     const auto iterations = static_cast<std::int64_t>(std::min<std::size_t>(lines, 400000) / kLength + 1);
+    const int steps = clock_.steps_back();
     measure::AddChain chain(clock_);
     std::vector<double> cycles;
     for (int repeat = 0; repeat < 5; ++repeat) {
@@ -313,15 +358,12 @@ class CpuRun {
     made.opcode = "mov";
     made.proved = proof.proved();
     made.proof = to_string(proof);
-    if (proof.proved()) made.value = cycles.front();
-    made.spread = cycles[cycles.size() / 2] / cycles.front() - 1;
-    mark_spread(made);
-    model_.entries.push_back(made);
+    keep(std::move(made), Cycles{cycles.front(), cycles[cycles.size() / 2] / cycles.front() - 1}, steps);
     return {};
   }
 
   const CpuOptions& options_;
-  measure::Clock& clock_;
+  WatchedClock clock_;
   Buffer buffer_;
   Model model_;
   int repeats_ = 20;

@@ -66,7 +66,8 @@ class Opened final : public CudaDevice {
         find(library, "cuGetErrorString", d.error_string);
     if (!whole)
       return Error{ErrorCode::kUnsupported, "the CUDA driver is too old: a function is missing", "libcuda.so.1"};
-    PINCH_TRY(made->start());
+    if (const auto started = made->start(); !started)
+      return Error{ErrorCode::kUnsupported, started.error().text, started.error().where};
     return std::unique_ptr<CudaDevice>(std::move(made));
   }
 
@@ -74,9 +75,7 @@ class Opened final : public CudaDevice {
     if (context_ != nullptr) driver_.context_release(device_);
   }
 
-  const std::string& name() const override { return name_; }
-  int sm() const override { return sm_; }
-  int driver() const override { return version_; }
+  const CudaAbout& about() const override { return about_; }
 
   Result<void> load(const std::string& cubin) override {
     return checked(driver_.module_load(&module_, cubin.data()), "loading the probes");
@@ -91,19 +90,21 @@ class Opened final : public CudaDevice {
     }
     std::uint32_t count = static_cast<std::uint32_t>(iterations);
     void* parameters[] = {&clocks_, &sink_, &words_, &count};
+    const std::size_t warps = static_cast<std::size_t>((threads + kWarp - 1) / kWarp);
+    std::array<std::uint64_t, kClockBytes / sizeof(std::uint64_t)> clocks{};
+    PINCH_TRY(checked(driver_.copy_in(clocks_, clocks.data(), warps * 16), kernel.c_str()));  // none of an earlier run
     PINCH_TRY(checked(
         driver_.launch(found->second, 1, 1, 1, static_cast<unsigned>(threads), 1, 1, 0, nullptr, parameters, nullptr),
         kernel.c_str()));
     PINCH_TRY(checked(driver_.synchronise(), kernel.c_str()));
-    std::array<std::uint64_t, kClockBytes / sizeof(std::uint64_t)> clocks{};
-    const std::size_t warps = static_cast<std::size_t>(threads / kWarp);
     PINCH_TRY(checked(driver_.copy_out(clocks.data(), clocks_, warps * 16), kernel.c_str()));
     std::uint64_t first = ~std::uint64_t{0}, last = 0;
     for (std::size_t w = 0; w < warps; ++w) {
       first = std::min(first, clocks[2 * w]);
       last = std::max(last, clocks[2 * w + 1]);
     }
-    if (last <= first) return Error{ErrorCode::kUnsupported, "the SM's clock went backwards or stood still", kernel};
+    if (first == 0 || last <= first)
+      return Error{ErrorCode::kDevice, "the SM's clock went backwards, stood still or was not written", kernel};
     return static_cast<double>(last - first);
   }
 
@@ -114,7 +115,7 @@ class Opened final : public CudaDevice {
     if (code == 0) return {};
     const char* text = nullptr;
     driver_.error_string(code, &text);
-    return Error{ErrorCode::kUnsupported,
+    return Error{ErrorCode::kDevice,
                  fmt::format("the CUDA driver says {} ({})", text == nullptr ? "nothing" : text, code), doing};
   }
 
@@ -123,13 +124,13 @@ class Opened final : public CudaDevice {
     PINCH_TRY(checked(driver_.device_get(&device_, 0), "device 0"));
     std::array<char, 128> name{};
     PINCH_TRY(checked(driver_.device_name(name.data(), static_cast<int>(name.size()), device_), "device 0"));
-    name_ = name.data();
+    about_.name = name.data();
     constexpr int kMajor = 75, kMinor = 76;
     int major = 0, minor = 0;
     PINCH_TRY(checked(driver_.device_attribute(&major, kMajor, device_), "device 0"));
     PINCH_TRY(checked(driver_.device_attribute(&minor, kMinor, device_), "device 0"));
-    sm_ = 10 * major + minor;
-    PINCH_TRY(checked(driver_.driver_version(&version_), "device 0"));
+    about_.sm = 10 * major + minor;
+    PINCH_TRY(checked(driver_.driver_version(&about_.driver), "device 0"));
     PINCH_TRY(checked(driver_.context_retain(&context_, device_), "device 0"));
     PINCH_TRY(checked(driver_.context_set(context_), "device 0"));
     PINCH_TRY(checked(driver_.allocate(&clocks_, kClockBytes), "memory"));
@@ -141,8 +142,8 @@ class Opened final : public CudaDevice {
   }
 
   Driver driver_;
-  std::string name_;
-  int device_ = 0, sm_ = 0, version_ = 0;
+  CudaAbout about_;
+  int device_ = 0;
   void *context_ = nullptr, *module_ = nullptr;
   Driver::Pointer clocks_ = 0, sink_ = 0, words_ = 0;
   std::map<std::string, void*> functions_;

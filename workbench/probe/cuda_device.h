@@ -1,14 +1,19 @@
 // Device 0 of the CUDA driver, opened at run time: no toolkit is needed to build this and no driver to start it.
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "pinch/result.h"
 
 namespace pinch::probe {
+
+struct CudaAbout {
+  std::string name;
+  int sm = 0;      ///< 90
+  int driver = 0;  ///< 13000
+};
 
 class CudaDevice {
  public:
@@ -16,13 +21,15 @@ class CudaDevice {
   static Result<std::unique_ptr<CudaDevice>> open();
   virtual ~CudaDevice() = default;
 
-  [[nodiscard]] virtual const std::string& name() const = 0;
-  [[nodiscard]] virtual int sm() const = 0;      ///< 90
-  [[nodiscard]] virtual int driver() const = 0;  ///< 13000
-  /// Errors: kUnsupported with the driver's word, as for code of another architecture.
+  [[nodiscard]] virtual const CudaAbout& about() const = 0;
+  /// Errors: kDevice with the driver's word, as for code of another architecture.
   virtual Result<void> load(const std::string& cubin) = 0;
-  /// Runs one block of `threads` and returns the SM cycles from the first warp's start to the last warp's end.
+  /// Runs one block of `threads` and returns the SM cycles from the first warp's start to the last warp's end. Errors:
+  /// kDevice with the driver's word, after which the process can do nothing more with the device; kDevice where the
+  /// SM's clock did not go forward.
   virtual Result<double> cycles(const std::string& kernel, int threads, int iterations) = 0;
 };
+
+using OpenCudaDevice = std::function<Result<std::unique_ptr<CudaDevice>>()>;
 
 }  // namespace pinch::probe

@@ -1,176 +1,259 @@
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <sstream>
 
+#include "workbench/probe/apart.h"
 #include "workbench/probe/cuda_device.h"
 #include "workbench/probe/cuda_probe.h"
 
 namespace pinch::probe {
 namespace {
 
-constexpr int kRepeats = 7, kIterations = 64, kWarp = 32, kWarpgroup = 128;
-constexpr int kThreadCounts[] = {128, 256, 512, 1024};
+constexpr int kRepeats = 7, kIterations = 128, kPairThreads = 512;
+constexpr double kIssueLanes = 128;  // four sub-partitions, a warp instruction of 32 lanes a cycle each
 
-struct Timed {
-  double cycles = 0;  // of one operation of every thread of the block
-  double spread = 0;
+// One operation of every thread of the block.
+struct Timing {
+  int threads = 0, chains = 0;
+  double cycles = 0, spread = 0;
 };
 
-class CudaRun {
- public:
-  CudaRun(const CudaModule& module, const CudaOptions& options, CudaDevice& device)
-      : module_(module), options_(options), device_(device) {
-    model_.name = module.arch;
-    model_.device = device.name();
-    model_.date = today();
-    model_.tools = {{"ptxas", module.ptxas}, {"driver", fmt::format("{}", device.driver())}, {"names", module.names}};
+// A probe or a pair with all its kernels: what is lost together when one of them crashes.
+struct Job {
+  std::vector<const CudaKernel*> shorter;  // each is followed by its longer one
+  [[nodiscard]] bool is_pair() const { return shorter[0]->probes.size() > 1; }
+  [[nodiscard]] bool proved() const {
+    return std::all_of(shorter.begin(), shorter.end(),
+                       [](const CudaKernel* k) { return k->proved() && (k + 1)->proved(); });
   }
-
-  Result<Model> run() {
-    std::map<std::string, double> cycles_alone;  // of one operation, at the threads and chains of pairs
-    std::vector<const CudaKernel*> shorter;
-    for (std::size_t k = 0; k + 1 < module_.kernels.size(); k += 2) shorter.push_back(&module_.kernels[k]);
-    double done = 0;
-    const CudaProbe* last = nullptr;
-    Best best;
-    for (const CudaKernel* kernel : shorter) {
-      const bool single = kernel->probes.size() == 1;
-      if (options_.progress) options_.progress(done++, static_cast<double>(shorter.size()), kernel->probes[0]->name);
-      if (last != nullptr && (!single || kernel->probes[0] != last)) {
-        report(*last, best);
-        best = {};
-      }
-      last = single ? kernel->probes[0] : nullptr;
-      if (single) {
-        PINCH_TRY(one(*kernel, *(kernel + 1), best, cycles_alone));
-      } else {
-        PINCH_TRY(pair(*kernel, *(kernel + 1), cycles_alone));
+  /// The proof of the first kernel, or of the first that failed its own.
+  [[nodiscard]] const Proof& proof() const {
+    for (const CudaKernel* k : shorter) {
+      for (const CudaKernel* each : {k, k + 1}) {
+        if (!each->proved()) return each->proofs[0];
       }
     }
-    if (last != nullptr) report(*last, best);
+    return shorter[0]->proofs[0];
+  }
+  [[nodiscard]] std::string name() const {
+    return is_pair() ? shorter[0]->probes[0]->name + " + " + shorter[0]->probes[1]->name : shorter[0]->probes[0]->name;
+  }
+};
+
+std::vector<Job> jobs_of(const CudaModule& module) {
+  std::vector<Job> jobs;
+  for (std::size_t k = 0; k + 1 < module.kernels.size(); k += 2) {
+    const CudaKernel& kernel = module.kernels[k];
+    if (jobs.empty() || jobs.back().shorter[0]->probes != kernel.probes) jobs.emplace_back();
+    jobs.back().shorter.push_back(&kernel);
+  }
+  return jobs;
+}
+
+Result<Timing> time(CudaDevice& device, const CudaKernel& shorter, int threads) {
+  const CudaKernel& longer = *(&shorter + 1);
+  std::vector<double> cycles;
+  for (int repeat = 0; repeat <= kRepeats; ++repeat) {  // the first fetches the instructions
+    PINCH_ASSIGN(few, device.cycles(shorter.name, threads, kIterations));
+    PINCH_ASSIGN(many, device.cycles(longer.name, threads, kIterations));
+    if (repeat > 0)
+      cycles.push_back((many - few) / (static_cast<double>(kIterations) * (longer.operations - shorter.operations)));
+  }
+  std::sort(cycles.begin(), cycles.end());
+  const double median = cycles[cycles.size() / 2];
+  if (median <= 0)
+    return Error{ErrorCode::kDevice, "twice the operations took no more cycles: the clock is not to be trusted",
+                 shorter.name};
+  // Without the least and the most: one disturbed launch of seven is not the device's spread.
+  return Timing{threads, shorter.chains, median, (cycles[cycles.size() - 2] - cycles[1]) / median};
+}
+
+std::vector<int> threads_of(const CudaKernel& kernel) {
+  if (kernel.probes.size() > 1) return {kPairThreads};
+  std::vector<int> counts = kernel.thread_counts();
+  // One warp is for latency, which one chain shows.
+  if (counts.size() > 1 && kernel.chains > 1) counts.erase(counts.begin());
+  return counts;
+}
+
+// "threads chains cycles spread", a line a timing.
+Result<std::string> run_job(CudaDevice& device, const Job& job) {
+  std::string lines;
+  for (const CudaKernel* kernel : job.shorter) {
+    for (const int threads : threads_of(*kernel)) {
+      PINCH_ASSIGN(timing, time(device, *kernel, threads));
+      lines += fmt::format("{} {} {} {}\n", timing.threads, timing.chains, timing.cycles, timing.spread);
+    }
+  }
+  return lines;
+}
+
+std::vector<Timing> timings_from(const std::string& lines) {
+  std::vector<Timing> timings;
+  std::istringstream stream(lines);
+  for (Timing t; stream >> t.threads >> t.chains >> t.cycles >> t.spread;) timings.push_back(t);
+  return timings;
+}
+
+class Assembly {
+ public:
+  Assembly(const CudaModule& module, const CudaAbout& about) {
+    model_.name = module.arch;
+    model_.device = about.name;
+    model_.date = today();
+    model_.tools = {{"ptxas", module.ptxas}, {"driver", fmt::format("{}", about.driver)}, {"names", module.names}};
+  }
+
+  void add(const Job& job, const Result<std::string>& run) {
+    const auto timings = run ? timings_from(*run) : std::vector<Timing>();
+    std::string mark;
+    if (!job.proved()) {
+      mark = "not proved, so not run";
+    } else if (!run) {
+      mark = "not measured: " + run.error().message();
+    }
+    job.is_pair() ? pair(job, timings, mark) : single(job, timings, mark);
+  }
+
+  Model finish() {
     group_by_overlap(model_);
     return std::move(model_);
   }
 
  private:
-  struct Best {
-    std::optional<Timed> latency, rate;
-    int chains = 0, threads = 0;
-    Proof proof;
-    bool proved = true, ran = false;
-  };
-
-  Result<Timed> time(const CudaKernel& shorter, const CudaKernel& longer, int threads) {
-    std::vector<double> cycles;
-    for (int repeat = 0; repeat <= kRepeats; ++repeat) {
-      PINCH_ASSIGN(few, device_.cycles(shorter.name, threads, kIterations));
-      PINCH_ASSIGN(many, device_.cycles(longer.name, threads, kIterations));
-      if (repeat > 0)
-        cycles.push_back((many - few) / (static_cast<double>(kIterations) * (longer.operations - shorter.operations)));
+  void single(const Job& job, const std::vector<Timing>& timings, const std::string& mark) {
+    const CudaProbe& probe = *job.shorter[0]->probes[0];
+    std::optional<Timing> best, latency;
+    const auto rate = [](const Timing& t) { return t.threads / t.cycles; };
+    for (const Timing& t : timings) {
+      if (!best || rate(t) > rate(*best)) best = t;
+      if (t.chains == 1 && (!latency || t.threads < latency->threads)) latency = t;
+      if (t.threads == kPairThreads) {  // with the chains that fill the unit: a mix has twice as many in flight
+        double& alone = alone_.try_emplace(probe.name, t.cycles).first->second;
+        alone = std::min(alone, t.cycles);
+      }
     }
-    std::sort(cycles.begin(), cycles.end());
-    const double median = cycles[cycles.size() / 2];
-    // The quartiles: one disturbed launch of seven is not the device's spread.
-    return Timed{median, median > 0 ? (cycles[cycles.size() - 2] - cycles[1]) / median : 1};
-  }
-
-  Result<void> one(const CudaKernel& shorter, const CudaKernel& longer, Best& best,
-                   std::map<std::string, double>& alone) {
-    const CudaProbe& probe = *shorter.probes[0];
-    best.ran = true;
-    if (best.proof.expected == 0) best.proof = shorter.proofs[0];
-    if (!shorter.proved() || !longer.proved()) {
-      best.proved = false;
-      best.proof = shorter.proved() ? longer.proofs[0] : shorter.proofs[0];
-      return {};
-    }
-    if (shorter.chains == 1) {
-      PINCH_ASSIGN(timed, time(shorter, longer, probe.chain == 'w' ? kWarpgroup : kWarp));
-      best.latency = timed;
-    }
-    for (const int threads : kThreadCounts) {
-      if (threads > shorter.most_threads()) break;
-      PINCH_ASSIGN(timed, time(shorter, longer, threads));
-      if (timed.cycles <= 0) continue;
-      const double rate = threads / timed.cycles;
-      if (shorter.chains == kPairChains && threads == kPairThreads) alone[probe.name] = timed.cycles;
-      if (best.rate && rate <= best.threads / best.rate->cycles) continue;
-      best.rate = timed;
-      best.chains = shorter.chains;
-      best.threads = threads;
-    }
-    return {};
-  }
-
-  void report(const CudaProbe& probe, const Best& best) {
-    if (!best.ran) return;
-    const auto add = [&](const std::string& name, const char* unit, std::optional<double> value, double spread,
-                         const std::string& where) {
+    const auto entry = [&](const std::string& name, const char* unit, const std::optional<Timing>& t, double factor,
+                           bool is_rate) {
       Entry made;
       made.name = name;
       made.opcode = probe.opcode;
       made.unit = unit;
-      made.proved = best.proved;
-      made.proof = to_string(best.proof);
-      if (best.proved) made.value = value;
-      made.spread = spread;
-      made.method =
-          fmt::format("loops of 64 and 128 operations on one SM by clock64, median of {}; {}", kRepeats, where);
-      made.source =
-          fmt::format("{}, driver {}, ptxas {}, {}", model_.device, device_.driver(), module_.ptxas, model_.date);
-      mark_spread(made);
+      made.proved = job.proved();
+      made.proof = to_string(job.proof());
+      made.mark = mark;
+      made.method = fmt::format("loops of {} and {} operations on one SM by clock64, median of {}",
+                                job.shorter[0]->operations, (job.shorter[0] + 1)->operations, kRepeats);
+      if (t) {
+        made.value = is_rate ? factor * t->threads / t->cycles : t->cycles;
+        made.spread = t->spread;
+        made.method += fmt::format("; {} chain{}, {} thread{}", t->chains, t->chains == 1 ? "" : "s", t->threads,
+                                   t->threads == 1 ? "" : "s");
+        mark_spread(made);
+      }
+      state_origin(made, model_);
       model_.entries.push_back(std::move(made));
     };
-    if (probe.chain == 'w' || probe.chain == 's') {  // a product of four warps, or a barrier: cycles are what it has
-      add(probe.name, "cycles", best.rate ? std::optional(best.rate->cycles) : std::nullopt,
-          best.rate ? best.rate->spread : 0, fmt::format("a whole operation, {} threads", best.threads));
-      return;
+    switch (probe.chain) {
+      case Chain::kWarpgroup:  // four warps, or a block, do it together: its cycles are what it has
+      case Chain::kBarrier:
+        entry(probe.name, "cycles", latency, 1, false);
+        break;
+      case Chain::kBulk:
+        entry(probe.name, "bytes/clk/SM", best, probe.bytes, true);
+        entry(probe.name + ".latency", "cycles", latency, 1, false);
+        break;
+      default:
+        entry(probe.name, "lanes/clk/SM", best, probe.per_op, true);
+        if (probe.opcode.rfind("ST", 0) != 0) entry(probe.name + ".latency", "cycles", latency, 1, false);
     }
-    std::optional<double> rate, latency;
-    if (best.rate) rate = best.threads * probe.per_op / best.rate->cycles;
-    if (best.latency && best.latency->cycles > 0) latency = best.latency->cycles;
-    add(probe.name, "lanes/clk/SM", rate, best.rate ? best.rate->spread : 0,
-        fmt::format("{} chains, {} threads", best.chains, best.threads));
-    const bool stores = probe.opcode.rfind("ST", 0) == 0;
-    if (!stores)
-      add(probe.name + ".latency", "cycles", latency, best.latency ? best.latency->spread : 0,
-          "1 chain, 1 warp, whole operation");
   }
 
-  Result<void> pair(const CudaKernel& shorter, const CudaKernel& longer, const std::map<std::string, double>& alone) {
-    const CudaProbe &a = *shorter.probes[0], &b = *shorter.probes[1];
-    const auto first = alone.find(a.name), second = alone.find(b.name);
-    if (first == alone.end() || second == alone.end() || !shorter.proved() || !longer.proved()) return {};
-    PINCH_ASSIGN(timed, time(shorter, longer, kPairThreads));
-    if (timed.cycles <= 0) return {};
-    // The mix holds half of each.
-    const double both = first->second + second->second;
-    model_.pairs.push_back(
-        {a.name, b.name, both / 2 / timed.cycles, both / std::max(first->second, second->second), timed.spread, true});
-    return {};
+  void pair(const Job& job, const std::vector<Timing>& timings, const std::string& mark) {
+    const CudaKernel& kernel = *job.shorter[0];
+    const CudaProbe &a = *kernel.probes[0], &b = *kernel.probes[1];
+    const auto first = alone_.find(a.name), second = alone_.find(b.name);
+    Overlap made;
+    made.first = a.name;
+    made.second = b.name;
+    made.proved = job.proved();
+    made.mark = mark;
+    if (first == alone_.end() || second == alone_.end()) {
+      if (made.mark.empty()) made.mark = "one of the two was not measured alone";
+    } else if (!timings.empty()) {
+      // The mix holds half of each. It cannot be done sooner than its slower half, nor than its instructions are
+      // issued.
+      const double both = (first->second + second->second) / 2;
+      const int slots =
+          kernel.proofs[0].found + (a.opcode == b.opcode ? 0 : kernel.proofs[1].found) + kernel.proofs[0].others;
+      const double issue = kPairThreads / kIssueLanes * slots / kernel.operations;
+      made.overlap = both / timings[0].cycles;
+      made.most = both / std::max({first->second / 2, second->second / 2, issue});
+      made.spread = timings[0].spread;
+      mark_spread(made);
+    }
+    model_.pairs.push_back(std::move(made));
   }
 
-  static constexpr int kPairChains = 4, kPairThreads = 512;
-  const CudaModule& module_;
-  const CudaOptions& options_;
-  CudaDevice& device_;
   Model model_;
+  std::map<std::string, double> alone_;  // cycles of one operation, at the threads of pairs
 };
 
 }  // namespace
 
-Result<Model> measure_cuda(const CudaModule& module, const CudaOptions& options) {
-  PINCH_ASSIGN(device, CudaDevice::open());
-  if (device->sm() != std::atoi(module.arch.c_str() + 3))
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("the device is an sm_{}, the probes are for {}; give --arch of the device", device->sm(),
-                             module.arch),
-                 device->name()};
-  PINCH_TRY(device->load(*module.cubin));
-  return CudaRun(module, options, *device).run();
+Result<Model> measure_cuda(const CudaModule& module, const CudaOptions& options, const OpenCudaDevice& open) {
+  // CUDA is only ever begun in the child: a process that has forked after cuInit can use it in neither half.
+  std::unique_ptr<CudaDevice> device;
+  const auto opened = [&]() -> Result<void> {
+    if (device != nullptr) return {};
+    PINCH_ASSIGN(made, open());
+    device = std::move(made);
+    return {};
+  };
+  const auto described = run_apart(
+      1,
+      [&](int) -> Result<std::string> {
+        PINCH_TRY(opened());
+        return fmt::format("{} {} {}", device->about().sm, device->about().driver, device->about().name);
+      },
+      options.deadline_s, [](int) {});
+  if (!described[0]) return described[0].error();
+  CudaAbout about;
+  std::istringstream text(*described[0]);
+  text >> about.sm >> about.driver >> std::ws;
+  std::getline(text, about.name);
+  if (about.sm != std::atoi(module.arch.c_str() + 3))
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format("the device is an sm_{}, the probes are for {}; give --arch of the device", about.sm, module.arch),
+        about.name};
+
+  const std::vector<Job> jobs = jobs_of(module);
+  const auto total = static_cast<double>(jobs.size());
+  const auto runs = run_apart(
+      static_cast<int>(jobs.size()),
+      [&](int item) -> Result<std::string> {
+        const Job& job = jobs[static_cast<std::size_t>(item)];
+        if (!job.proved()) return std::string();
+        if (device == nullptr) {
+          PINCH_TRY(opened());
+          PINCH_TRY(device->load(*module.cubin));
+        }
+        return run_job(*device, job);
+      },
+      options.deadline_s,
+      [&](int item) {
+        if (options.progress) options.progress(item, total, jobs[static_cast<std::size_t>(item)].name());
+      });
+  Assembly assembly(module, about);
+  for (std::size_t j = 0; j < jobs.size(); ++j) assembly.add(jobs[j], runs[j]);
+  return assembly.finish();
 }
 
 }  // namespace pinch::probe

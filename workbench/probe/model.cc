@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <ctime>
 
@@ -26,6 +27,21 @@ Origin origin_named(const std::string& name) {
   throw std::invalid_argument(fmt::format("origin '{}' is none of assumed, cited, measured", name));
 }
 
+// The fields of text that every entry has.
+template <class E>
+auto texts(E& entry) {
+  return std::array{std::pair("method", &entry.method), std::pair("proof", &entry.proof),
+                    std::pair("source", &entry.source), std::pair("device", &entry.device),
+                    std::pair("date", &entry.date),     std::pair("tools", &entry.tools)};
+}
+
+bool is_date(const std::string& text) {
+  const std::string_view form = "0000-00-00";
+  return text.size() == form.size() && std::equal(form.begin(), form.end(), text.begin(), [](char want, char c) {
+           return want == '0' ? c >= '0' && c <= '9' : c == want;
+         });
+}
+
 Entry parse_entry(const nlohmann::json& json) {
   Entry entry;
   entry.name = json.at("name").get<std::string>();
@@ -35,21 +51,22 @@ Entry parse_entry(const nlohmann::json& json) {
     entry.unit = json.at("unit").get<std::string>();
     entry.spread = json.at("spread").get<double>();
     entry.origin = origin_named(json.at("origin").get<std::string>());
-    entry.method = json.at("method").get<std::string>();
     entry.proved = json.at("proved").get<bool>();
-    entry.source = json.at("source").get<std::string>();
+    for (const auto& [key, text] : texts(entry)) {
+      *text = json.at(key).get<std::string>();
+      if (text->empty()) throw std::invalid_argument(fmt::format("{} must be given", key));
+    }
   } catch (const std::exception& error) {
     wrong(error.what());
   }
   entry.opcode = json.value("opcode", "");
   entry.group = json.value("group", "");
-  entry.proof = json.value("proof", "");
   entry.mark = json.value("mark", "");
   if (std::find(units().begin(), units().end(), entry.unit) == units().end())
     wrong(fmt::format("unit '{}' is none of {}", entry.unit, fmt::join(units(), ", ")));
   if (entry.value && !(*entry.value > 0 && std::isfinite(*entry.value))) wrong("value must be above 0, or null");
   if (!(entry.spread >= 0 && std::isfinite(entry.spread))) wrong("spread must be 0 or more");
-  if (entry.source.empty() || entry.method.empty()) wrong("source and method must be given");
+  if (!is_date(entry.date)) wrong(fmt::format("date '{}' is not of the form 2026-11-30", entry.date));
   if (entry.origin == Origin::kMeasured && entry.value && !entry.opcode.empty() && !entry.proved)
     wrong("a measured value of an instruction must be proved");
   return entry;
@@ -72,8 +89,8 @@ std::string_view name_of(Origin origin) {
 }
 
 const std::vector<std::string>& units() {
-  static const std::vector<std::string> names = {"lanes/clk/SM", "instructions/cycle/core", "cycles", "GB/s", "GHz",
-                                                 "ratio"};
+  static const std::vector<std::string> names = {
+      "lanes/clk/SM", "instructions/cycle/core", "cycles", "GB/s", "GHz", "ratio", "bytes/clk/SM"};
   return names;
 }
 
@@ -82,10 +99,28 @@ const Entry* Model::find(std::string_view wanted) const {
   return found == entries.end() ? nullptr : &*found;
 }
 
+namespace {
+void mark_spread(double spread, std::string& mark) {
+  if (spread > kMaxSpread)
+    mark =
+        fmt::format("spread {:.1f}% over {:.0f}%: the device was shared or throttled", 100 * spread, 100 * kMaxSpread);
+}
+}  // namespace
+
 void mark_spread(Entry& entry) {
-  if (entry.spread > kMaxSpread)
-    entry.mark = fmt::format("spread {:.1f}% over {:.0f}%: the device was shared or throttled", 100 * entry.spread,
-                             100 * kMaxSpread);
+  mark_spread(entry.spread, entry.mark);
+}
+
+void mark_spread(Overlap& pair) {
+  mark_spread(pair.spread, pair.mark);
+}
+
+void state_origin(Entry& entry, const Model& model) {
+  entry.source = "measured by pinch probe";
+  entry.device = model.device;
+  entry.date = model.date;
+  for (const auto& [tool, version] : model.tools)
+    entry.tools += (entry.tools.empty() ? "" : ", ") + tool + " " + version;
 }
 
 ordered_json to_json(const Model& model) {
@@ -96,25 +131,30 @@ ordered_json to_json(const Model& model) {
                      {"unit", e.unit},
                      {"spread", rounded(e.spread)},
                      {"origin", name_of(e.origin)},
-                     {"method", e.method},
-                     {"proved", e.proved},
-                     {"source", e.source}};
-    for (const auto& [key, text] :
-         {std::pair("opcode", &e.opcode), {"group", &e.group}, {"proof", &e.proof}, {"mark", &e.mark}}) {
+                     {"proved", e.proved}};
+    for (const auto& [key, text] : texts(e)) one[key] = *text;
+    for (const auto& [key, text] : {std::pair("opcode", &e.opcode), {"group", &e.group}, {"mark", &e.mark}}) {
       if (!text->empty()) one[key] = *text;
     }
     entries.push_back(std::move(one));
   }
   for (const Overlap& p : model.pairs) {
-    pairs.push_back({{"first", p.first},
+    ordered_json one{{"first", p.first},
                      {"second", p.second},
-                     {"overlap", rounded(p.overlap)},
+                     {"overlap", p.overlap ? ordered_json(rounded(*p.overlap)) : ordered_json(nullptr)},
                      {"most", rounded(p.most)},
                      {"spread", rounded(p.spread)},
-                     {"proved", p.proved}});
+                     {"proved", p.proved}};
+    if (!p.mark.empty()) one["mark"] = p.mark;
+    pairs.push_back(std::move(one));
   }
-  return {{"schema", kSchema},    {"name", model.name}, {"device", model.device}, {"date", model.date},
-          {"tools", model.tools}, {"entries", entries}, {"pairs", pairs}};
+  ordered_json document{{"schema", kSchema}, {"name", model.name}, {"device", model.device}};
+  if (!model.applies_to.empty()) document["applies_to"] = model.applies_to;
+  document["date"] = model.date;
+  document["tools"] = model.tools;
+  document["entries"] = std::move(entries);
+  document["pairs"] = std::move(pairs);
+  return document;
 }
 
 Result<Model> parse_model(std::string_view text, const std::string& where) {
@@ -125,6 +165,7 @@ Result<Model> parse_model(std::string_view text, const std::string& where) {
     if (json.at("schema") != kSchema) throw std::invalid_argument(fmt::format("schema must be \"{}\"", kSchema));
     model.name = json.at("name").get<std::string>();
     model.device = json.at("device").get<std::string>();
+    model.applies_to = json.value("applies_to", "");
     model.date = json.value("date", "");
     model.tools = json.value("tools", std::map<std::string, std::string>{});
     for (const auto& entry : json.at("entries")) {
@@ -133,9 +174,15 @@ Result<Model> parse_model(std::string_view text, const std::string& where) {
       if (model.find(name) != &model.entries.back()) throw std::invalid_argument(name + " is listed twice");
     }
     for (const auto& pair : json.value("pairs", nlohmann::json::array())) {
-      model.pairs.push_back({pair.at("first").get<std::string>(), pair.at("second").get<std::string>(),
-                             pair.at("overlap").get<double>(), pair.at("most").get<double>(),
-                             pair.at("spread").get<double>(), pair.at("proved").get<bool>()});
+      Overlap read;
+      read.first = pair.at("first").get<std::string>();
+      read.second = pair.at("second").get<std::string>();
+      if (!pair.at("overlap").is_null()) read.overlap = pair.at("overlap").get<double>();
+      read.most = pair.at("most").get<double>();
+      read.spread = pair.at("spread").get<double>();
+      read.proved = pair.at("proved").get<bool>();
+      read.mark = pair.value("mark", "");
+      model.pairs.push_back(std::move(read));
     }
   } catch (const std::exception& error) {
     return Error{ErrorCode::kCorrupt, error.what(), where};
@@ -162,6 +209,9 @@ std::vector<std::string> merge(Model& into, const Model& other) {
     if (takes) *mine = entry;
   }
   for (const Overlap& pair : other.pairs) {
+    const auto mine = std::find_if(into.pairs.begin(), into.pairs.end(),
+                                   [&](const Overlap& p) { return p.first == pair.first && p.second == pair.second; });
+    if (mine != into.pairs.end() && mine->overlap && !pair.overlap) continue;
     std::erase_if(into.pairs, [&](const Overlap& p) { return p.first == pair.first && p.second == pair.second; });
     into.pairs.push_back(pair);
   }
@@ -177,7 +227,8 @@ void group_by_overlap(Model& model) {
   for (const Overlap& pair : model.pairs) {
     leader.try_emplace(pair.first, pair.first);
     leader.try_emplace(pair.second, pair.second);
-    if (!pair.proved || pair.most < kLeastDecisive || pair.overlap - 1 >= (pair.most - 1) / 2) continue;
+    if (!pair.proved || !pair.overlap || pair.most < kLeastDecisive || *pair.overlap - 1 >= (pair.most - 1) / 2)
+      continue;
     const std::string a = root(pair.first), b = root(pair.second);
     leader[std::max(a, b)] = std::min(a, b);
   }

@@ -26,9 +26,10 @@ struct Entry {
   Origin origin = Origin::kMeasured;
   std::string method;
   bool proved = false;
-  std::string proof;   ///< what the timed loop held: opcode x count
-  std::string source;  ///< device, date and tools of a measurement, or where a cited value stands
-  std::string mark;    ///< what spoils it: "spread over 5%: shared or throttled"
+  std::string proof;                ///< what the timed loop held: opcode x count; or why there is none
+  std::string source;               ///< who measured it, or where a cited value stands
+  std::string device, date, tools;  ///< of the measurement, or of the citation: "ptxas 13.0, driver 13000"
+  std::string mark;  ///< what spoils it or left it without a value: "spread 8% over 5%: shared or throttled"
 };
 
 /// Two kinds of instruction in one loop.
@@ -36,14 +37,16 @@ struct Overlap {
   std::string first, second;
   /// (time of the first alone + time of the second alone) / time of the mix: 1 where they share one unit, `most` where
   /// neither waits for the other, which is 2 for equal times.
-  double overlap = 0;
-  double most = 2;  ///< (sum of both times) / (the longer)
+  std::optional<double> overlap;  ///< none where it was not measured
+  double most = 2;                ///< (sum of both times) / (the longer, or the time to issue both)
   double spread = 0;
   bool proved = false;
+  std::string mark;  ///< as of an entry
 };
 
 struct Model {
   std::string name, device, date;
+  std::string applies_to;  ///< regular expression of the devices that a cited model speaks of; else empty
   std::map<std::string, std::string> tools;  ///< "ptxas": "13.0"
   std::vector<Entry> entries;
   std::vector<Overlap> pairs;
@@ -54,15 +57,19 @@ struct Model {
 /// Above this spread an entry is marked: the device was shared, throttled or its clock is not to be trusted.
 inline constexpr double kMaxSpread = 0.05;
 void mark_spread(Entry& entry);
+void mark_spread(Overlap& pair);
 
 /// The date of a model measured now, "2026-11-30", in UTC.
 [[nodiscard]] std::string today();
 
-/// "lanes/clk/SM", "instructions/cycle/core", "cycles", "GB/s", "GHz", "ratio".
+/// Gives a measured entry its source, and the device, date and tools of the model that it belongs to.
+void state_origin(Entry& entry, const Model& model);
+
+/// "lanes/clk/SM", "bytes/clk/SM", "instructions/cycle/core", "cycles", "GB/s", "GHz", "ratio".
 [[nodiscard]] const std::vector<std::string>& units();
 
 [[nodiscard]] nlohmann::ordered_json to_json(const Model& model);
-/// Errors: kCorrupt, naming `where` and the field that is missing or wrong.
+/// Errors: kCorrupt, naming `where` and the field that is missing, empty or wrong.
 Result<Model> parse_model(std::string_view json, const std::string& where);
 
 /// Takes every entry of `other` that `into` lacks or has from a worse origin; a measured entry also replaces a measured

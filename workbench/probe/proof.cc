@@ -5,6 +5,10 @@
 namespace pinch::probe {
 
 std::string to_string(const Proof& proof) {
+  if (proof.found == proof.expected && proof.beside_found != proof.beside_expected) {
+    return fmt::format("{} {}, but {} {} where {} belong", proof.found, proof.opcode, proof.beside_found, proof.beside,
+                       proof.beside_expected);
+  }
   if (!proof.proved()) {
     return fmt::format("expected {} {}, found {}{}", proof.expected, proof.opcode, proof.found,
                        proof.instead.empty() ? "" : fmt::format(" ({} instead)", proof.instead));

@@ -11,13 +11,16 @@ struct Proof {
   int found = 0;        ///< of that opcode
   int others = 0;       ///< further instructions of the loop beside its counter and branch
   std::string instead;  ///< the most frequent of those, "FADD x 64"; empty where there is none
+  std::string beside;   ///< an opcode that must stand beside them, "WARPGROUP"; empty: none
+  int beside_expected = 0, beside_found = 0;
 
   /// The loop holds exactly what is timed. `others` may stand beside it where the operation needs them (a range
   /// reduction, a move); the text of a figure names them.
-  [[nodiscard]] bool proved() const { return expected > 0 && found == expected; }
+  [[nodiscard]] bool proved() const { return expected > 0 && found == expected && beside_found == beside_expected; }
 };
 
-/// "64 MUFU.EX2", "64 MUFU.RCP + 64 FADD", "expected 64 MUFU.RCP, found 0 (FADD x 1 instead)".
+/// "64 MUFU.EX2", "64 MUFU.RCP + 64 FADD", "expected 64 MUFU.RCP, found 0 (FADD x 1
+/// instead)", "8 HGMMA, but 16 WARPGROUP where 2 belong".
 [[nodiscard]] std::string to_string(const Proof& proof);
 
 }  // namespace pinch::probe

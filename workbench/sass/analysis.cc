@@ -59,17 +59,20 @@ LoopReport report_loop(const Kernel& kernel, const Loop& loop, const LocalMemory
   report.role = loop.role;
   LoopCode code = loop_code(kernel, loop.path, machine);
   if (options.sub_partitions < kSubPartitions) share(code, options.sub_partitions);
-  std::map<std::string_view, int> mix;
+  std::map<std::string_view, int> opcodes;
   for (std::size_t i = 0; i < code.costs.size(); ++i) {
     const Instruction& instruction = *code.instructions[i];
     for (std::size_t p = 0; p < report.pipes.size(); ++p) report.pipes[p] += code.costs[i].uses[p];
     report.unlisted += !code.costs[i].listed;
     report.uncalibrated += !code.costs[i].measured;
     count_bytes(instruction, report);
-    ++mix[instruction.known() ? instruction.base() : "?"];
+    ++opcodes[instruction.known() ? instruction.mnemonic : "?"];
     if (instruction.has_word) ++report.stalls[instruction.control.stall];
   }
-  for (const auto& [name, count] : mix) report.mix[std::string(name)] = count;
+  for (const auto& [name, count] : opcodes) {
+    report.opcodes[std::string(name)] = count;
+    report.mix[std::string(name.substr(0, name.find('.')))] += count;
+  }
   const auto largest = std::max_element(report.pipes.begin(), report.pipes.end());
   report.bound_cycles = *largest;
   report.bound_by = static_cast<Pipe>(largest - report.pipes.begin());

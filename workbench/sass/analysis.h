@@ -45,8 +45,9 @@ struct LoopReport {
   std::vector<Interleaving> interleavings;  ///< in the order of AnalysisOptions::pairs
   LoadDistance loads;
   int unroll = 1, reused = 0;
-  std::map<std::string, int> mix;  ///< instructions by base mnemonic
-  std::array<int, 16> stalls{};    ///< histogram of stall counts
+  std::map<std::string, int> mix;      ///< instructions by base mnemonic
+  std::map<std::string, int> opcodes;  ///< the same by whole mnemonic, as far as it is known
+  std::array<int, 16> stalls{};        ///< histogram of stall counts
   std::vector<Lint> lints;
 
   /// What no schedule beats: the bound of all warps, and at least the dependency bound.

@@ -49,8 +49,9 @@ ordered_json loop_json(const LoopReport& loop, const AnalysisOptions& options) {
                           {"runs", found.runs},
                           {"longest_run", found.longest_run}};
   }
-  ordered_json mix = ordered_json::object();
+  ordered_json mix = ordered_json::object(), opcodes = ordered_json::object();
   for (const auto& [name, count] : loop.mix) mix[name] = count;
+  for (const auto& [name, count] : loop.opcodes) opcodes[name] = count;
   return {{"begin", loop.begin},
           {"end", loop.end},
           {"line", loop.line},
@@ -82,6 +83,7 @@ ordered_json loop_json(const LoopReport& loop, const AnalysisOptions& options) {
           {"unroll", loop.unroll},
           {"reused_operands", loop.reused},
           {"mix", mix},
+          {"opcodes", opcodes},
           {"lints", lints_json(loop.lints)}};
 }
 

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Rates that `pinch probe` measured beside those that are stated for a device.
+
+    pinch probe --out here.json && bench/compare_rates.py here.json data/machines/zen4.json
+    pinch probe --device cuda --arch 90a --out gpu.json && bench/compare_rates.py gpu.json data/machines/h200-stated.json
+
+A stated model says in `applies_to` which devices it speaks of. On one of those, at least SHARE of what it states must be
+measured and agree, else exit code 1; on another the table is printed all the same, and it says that this decides nothing.
+Pairs are compared by how much of the most that is possible they overlap.
+"""
+
+import argparse
+import json
+import re
+import sys
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            model = json.load(file)
+    except (OSError, ValueError) as error:
+        sys.exit(f"compare_rates: {path}: {error}; give two files that `pinch probe --out` wrote or data/machines holds")
+    if model.get("schema") != "pinch-probe/1":
+        sys.exit(f"compare_rates: {path}: the schema is not pinch-probe/1")
+    return model
+
+
+def figures(model):
+    """Name -> (value, spread, unit, mark) of every entry and pair; the value is None where there is none."""
+    found = {e["name"]: (e["value"], e["spread"], e["unit"], e.get("mark", "")) for e in model["entries"]}
+    for pair in model.get("pairs", []):
+        share = None if pair["overlap"] is None else pair["overlap"] / pair["most"]
+        found[f"{pair['first']} + {pair['second']}"] = (share, pair["spread"], "of the most overlap", pair.get("mark", ""))
+    return found
+
+
+def off(measured, stated, spread):
+    """How far a value lies outside what is stated: value x (1 +- spread / 2)."""
+    least, most = stated * (1 - spread / 2), stated * (1 + spread / 2)
+    return min(measured / least - 1, 0) + max(measured / most - 1, 0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measured")
+    parser.add_argument("stated")
+    parser.add_argument("--within", type=float, default=3, metavar="PERCENT")
+    parser.add_argument("--share", type=float, default=0.9)
+    options = parser.parse_args()
+    measured, stated = read(options.measured), read(options.stated)
+    mine, theirs = figures(measured), figures(stated)
+    agree = 0
+    for name, (value, spread, unit, _) in theirs.items():
+        mark = mine[name][3] if name in mine else ""
+        if name not in mine or mine[name][0] is None:
+            print(f"{name:<28} stated {value:9.3f}  not measured{'  [' + mark + ']' if mark else ''}")
+            continue
+        distance = off(mine[name][0], value, spread)
+        within = abs(distance) <= options.within / 100
+        agree += within
+        print(f"{name:<28} stated {value:9.3f}  measured {mine[name][0]:9.3f} {unit:<24} {100 * distance:+6.1f}% "
+              f"{'' if within else '<- outside'}{'  [' + mark + ']' if mark else ''}")
+    applies = re.search(stated["applies_to"], measured["device"]) is not None if "applies_to" in stated else False
+    verdict = "" if applies else f"; {stated['name']} is not of this device, so this decides nothing"
+    print(f"{measured['device']}: {agree} of {len(theirs)} within {options.within:g}%{verdict}")
+    return 1 if applies and agree < options.share * len(theirs) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+#include "workbench/probe/loop_proof.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "workbench/sass/flow.h"
+
+namespace pinch::probe {
+namespace {
+
+// True where every modifier of a begins one of b's, if b has any: "HGMMA.64x128" of "HGMMA.64x128x16".
+bool is_shortened(std::string_view a, const std::string& b) {
+  if (b.find('.') == std::string::npos) return a.substr(0, a.find('.')) == b;
+  for (std::size_t dot = a.find('.'); dot != std::string_view::npos;) {
+    const std::size_t next = a.find('.', dot + 1);
+    if (b.find(a.substr(dot, next - dot)) == std::string::npos) return false;
+    dot = next;
+  }
+  return a.substr(0, a.find('.')) == std::string_view(b).substr(0, b.find('.'));
+}
+
+bool is_opcode(const sass::Instruction& i, const std::string& opcode, bool by_map) {
+  const bool whole = !by_map || i.is("IMAD");  // the map knows IMAD.HI and IMAD.WIDE: they have words of their own
+  return whole ? i.is(opcode) : is_shortened(i.mnemonic, opcode);
+}
+
+}  // namespace
+
+std::vector<Proof> prove(const sass::Kernel& kernel, const std::vector<Timed>& timed, bool by_map) {
+  return prove(kernel, timed, by_map, {});
+}
+
+std::vector<Proof> prove(const sass::Kernel& kernel, const std::vector<Timed>& timed, bool by_map,
+                         const Timed& beside) {
+  const std::size_t count = timed.size();
+  std::vector<Proof> proofs(count);
+  std::vector<std::vector<bool>> mixed(count, std::vector<bool>(count));  // named alike
+  std::map<std::string, int> others;
+  int beside_found = 0;
+
+  const sass::Flow flow = sass::analyse_flow(kernel);
+  const auto longest =
+      std::max_element(flow.loops.begin(), flow.loops.end(),
+                       [](const sass::Loop& a, const sass::Loop& b) { return a.path.size() < b.path.size(); });
+  for (const int at : longest == flow.loops.end() ? std::vector<int>() : longest->path) {
+    const sass::Instruction& i = kernel.instructions[static_cast<std::size_t>(at)];
+    std::vector<std::size_t> which;
+    for (std::size_t t = 0; t < count; ++t) {
+      if (is_opcode(i, timed[t].opcode, by_map)) which.push_back(t);
+    }
+    for (const std::size_t t : which) {
+      ++proofs[t].found;
+      for (const std::size_t other : which) mixed[t][other] = true;
+    }
+    if (!beside.opcode.empty()) beside_found += i.is(beside.opcode);
+    if (which.empty()) ++others[i.known() ? std::string(i.base()) : "unknown"];
+  }
+  // The counter, its compare and the branch are the loop's own.
+  for (const char* own : {"BRA", "ISETP", "UISETP", "UIADD3", "IADD3", "VIADD"}) {
+    const auto found = others.find(own);
+    if (found != others.end() && --found->second == 0) others.erase(found);
+  }
+  const auto most =
+      std::max_element(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  for (std::size_t t = 0; t < count; ++t) {
+    Proof& proof = proofs[t];
+    proof.opcode = timed[t].opcode;
+    proof.expected = timed[t].count;
+    for (std::size_t other = 0; other < count; ++other) {
+      if (other != t && (mixed[t][other] || timed[other].opcode == proof.opcode)) proof.expected += timed[other].count;
+    }
+    for (const auto& [name, times] : others) proof.others += times;
+    if (most != others.end()) proof.instead = fmt::format("{} x {}", most->first, most->second);
+    proof.beside = beside.opcode;
+    proof.beside_expected = beside.count;
+    proof.beside_found = beside_found;
+  }
+  return proofs;
+}
+
+}  // namespace pinch::probe

@@ -1,0 +1,27 @@
+// Counts what is timed in the loop of a GPU kernel.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "workbench/probe/proof.h"
+#include "workbench/sass/program.h"
+
+namespace pinch::probe {
+
+/// So many of an opcode in one iteration: {"MUFU.EX2", 64}.
+struct Timed {
+  std::string opcode;
+  int count = 0;
+};
+
+/// What the longest loop of `kernel` holds of each opcode that it times. `by_map`: the mnemonics come from the opcode
+/// map, which knows few modifiers; two opcodes that it cannot tell apart are expected together. Nothing is found in a
+/// kernel without a loop.
+[[nodiscard]] std::vector<Proof> prove(const sass::Kernel& kernel, const std::vector<Timed>& timed, bool by_map);
+
+/// The same, where `beside` must stand so often in the loop too.
+[[nodiscard]] std::vector<Proof> prove(const sass::Kernel& kernel, const std::vector<Timed>& timed, bool by_map,
+                                       const Timed& beside);
+
+}  // namespace pinch::probe
