@@ -77,7 +77,8 @@ class Capture {
       if (got <= 0) return pipe_.close();
       total_ += static_cast<std::uint64_t>(got);
       text_.append(block.data(), static_cast<std::size_t>(got));
-      if (text_.size() > 2 * kept_ + block.size()) text_.erase(0, text_.size() - kept_);
+      // Behind a subtraction, since a caller may keep all there is: twice that would be no number.
+      if (text_.size() > kept_ && text_.size() - kept_ > kept_) text_.erase(0, text_.size() - kept_);
     }
   }
   std::string take() {

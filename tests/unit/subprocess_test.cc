@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <limits>
 #include <thread>
 
 #include "tests/support/temp_folder.h"
@@ -134,6 +135,14 @@ TEST(Subprocess, ReadsAFloodAndKeepsItsEnd) {
   EXPECT_EQ(result.stdout_bytes, (64U << 20) + 13);
   EXPECT_EQ(result.out.size(), 4096U);
   EXPECT_THAT(result.out, EndsWith("\n{\"ms\": 1.5}\n"));
+}
+
+TEST(Subprocess, KeepsAllThatItIsAskedToKeep) {
+  auto command = faults({"flood", "1"});
+  command.stdout_kept = std::numeric_limits<std::size_t>::max();
+  const auto result = finished(command);
+  EXPECT_EQ(result.stdout_bytes, (1U << 20) + 13);
+  EXPECT_EQ(result.out.size(), result.stdout_bytes);
 }
 
 TEST(Subprocess, AFloodDoesNotHoldUpTheDeadline) {
