@@ -215,7 +215,8 @@ class Tree {
           continue;
         }
         alive = true;
-        // Another thread's process that ended since the walk, and was waited for, looks like an orphan: it is not there.
+        // Another thread's process that ended since the walk, and was waited for, looks like an orphan: it is not
+        // there.
         if (::kill(entry.pid, SIGKILL) == 0) killed.insert(entry.pid);
       }
       if (!alive) break;
