@@ -11,7 +11,7 @@ out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.." || exit 2
 export PATH="$PATH:/usr/local/cuda/bin"
 pinch=${PINCH:-build/bin/pinch}
-"$pinch" --version >/dev/null || { echo "gpu_probe: no program at $pinch; build it or set PINCH" >&2; exit 3; }
+"$pinch" version >/dev/null || { echo "gpu_probe: no program at $pinch; build it or set PINCH" >&2; exit 3; }
 command -v ptxas >/dev/null || { echo "gpu_probe: no ptxas in PATH or /usr/local/cuda/bin" >&2; exit 3; }
 IFS=, read -r device driver capability < <(nvidia-smi -i 0 --query-gpu=name,driver_version,compute_cap --format=csv,noheader) ||
   { echo "gpu_probe: nvidia-smi shows no GPU" >&2; exit 3; }

@@ -169,3 +169,42 @@ class CompareRatesTest(CliTest):
         run = self.compare(bad, bad)
         self.assertIn("bad.json", run.stderr)
         self.assertNotEqual(run.returncode, OK)
+
+
+class GpuProbeScriptTest(CliTest):
+    """scripts/gpu_probe.sh on a planted machine: a GPU that nvidia-smi shows, and a program that writes known figures."""
+
+    def plant(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def run_script(self, rate, capability="9.0"):
+        stated = json.loads((MACHINES / "h200-stated.json").read_text())
+        stated["entries"][0]["value"] *= rate
+        (self.folder / "model.json").write_text(json.dumps(stated))
+        self.plant("nvidia-smi", f"#!/bin/sh\necho 'NVIDIA H200, 580.1, {capability}'\n")
+        self.plant("ptxas", "#!/bin/sh\n")
+        program = self.plant("program", "#!/bin/sh\nfor last; do :; done\ncase \"$*\" in *--out*|*--prove*) "
+                             f"cp '{self.folder}/model.json' \"$last\" ;; esac\necho \"$*\"\n")
+        return subprocess.run([ROOT / "scripts" / "gpu_probe.sh", self.folder / "out"], capture_output=True, text=True,
+                              env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "PINCH": str(program)})
+
+    def test_proves_measures_twice_and_compares(self):
+        run = self.run_script(1)
+        self.assertEqual(run.returncode, OK, run)
+        for said in ("NVIDIA H200, 580.1, sm_90a", "probe --prove --arch sm_90a", "--device cuda --arch sm_90a --name h200-rates",
+                     "17 of 17 within 3%"):
+            self.assertIn(said, run.stdout)
+        self.assertTrue((self.folder / "out" / "rates.json").exists())
+
+    def test_names_what_is_off(self):
+        run = self.run_script(1.05)
+        self.assertIn("+5.0%", run.stdout)
+        self.assertIn("16 of 17 within 3%", run.stdout)
+
+    def test_refuses_a_gpu_without_probes(self):
+        run = self.run_script(1, capability="7.0")
+        self.assertEqual(run.returncode, ENVIRONMENT, run)
+        self.assertIn("7.0", run.stderr)
