@@ -4,8 +4,9 @@
     pinch probe --out here.json && bench/compare_rates.py here.json data/machines/zen4.json
     pinch probe --device cuda --arch 90a --out gpu.json && bench/compare_rates.py gpu.json data/machines/h200-stated.json
 
-A stated model says in `applies_to` which devices it speaks of. On one of those, at least SHARE of what it states must be
-measured and agree, else exit code 1; on another the table is printed all the same, and it says that this decides nothing.
+A model of the same device, or one that says in `applies_to` that it speaks of it, decides: at least SHARE of what it states
+must be measured and agree, else exit code 1. On another device the table is printed all the same, and it says that this
+decides nothing.
 Pairs are compared by how much of the most that is possible they overlap.
 """
 
@@ -61,7 +62,7 @@ def main():
         agree += within
         print(f"{name:<28} stated {value:9.3f}  measured {mine[name][0]:9.3f} {unit:<24} {100 * distance:+6.1f}% "
               f"{'' if within else '<- outside'}{'  [' + mark + ']' if mark else ''}")
-    applies = re.search(stated["applies_to"], measured["device"]) is not None if "applies_to" in stated else False
+    applies = measured["device"] == stated["device"] or re.search(stated.get("applies_to", "$^"), measured["device"]) is not None
     verdict = "" if applies else f"; {stated['name']} is not of this device, so this decides nothing"
     print(f"{measured['device']}: {agree} of {len(theirs)} within {options.within:g}%{verdict}")
     return 1 if applies and agree < options.share * len(theirs) else 0

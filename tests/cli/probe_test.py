@@ -144,6 +144,11 @@ class CompareRatesTest(CliTest):
         self.assertEqual(run.returncode, OK, run)
         self.assertIn("stated is not of this device, so this decides nothing", run.stdout)
 
+    def test_holds_a_second_run_against_the_first(self):
+        first = self.write("first", self.STATED, "chip 9")
+        self.assertEqual(self.compare(self.write("same", self.STATED, "chip 9"), first).returncode, OK)
+        self.assertEqual(self.compare(self.write("off", {n: 2 * v for n, v in self.STATED.items()}, "chip 9"), first).returncode, FAILED)
+
     def test_knows_a_zen_4_by_its_family_and_model(self):
         cited = json.loads((MACHINES / "zen4.json").read_text())
         for device, is_zen4 in (("AMD EPYC 9R14 (family 25 model 17 stepping 1)", True),
