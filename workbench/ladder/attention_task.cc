@@ -10,7 +10,9 @@
 
 #include "pinch/attention.h"
 #include "pinch/families.h"
+#include "pinch/gemm.h"
 #include "workbench/check/attention_check.h"
+#include "workbench/ladder/gemm_target.h"
 #include "workbench/measure/clock.h"
 #include "workbench/measure/host_sampler.h"
 #include "workbench/measure/limits.h"
@@ -225,6 +227,7 @@ class AttentionTask final : public Task, private HostSubject {
 }  // namespace
 
 Result<std::unique_ptr<Task>> make_cpu_attention_task(const AttentionProblem& problem, int threads) {
+  PINCH_TRY(check_rankable(gemm_trace_level()));  // set for a whole build, so the product's level is attention's
   PINCH_TRY(validate(problem));
   PINCH_ASSIGN(machine, describe_machine());
   return std::unique_ptr<Task>(
