@@ -172,7 +172,7 @@ class KernelTest(CliTest):
             self.assertEqual(attention["matrix"]["role"], "scores + product")
             self.assertEqual(attention["level"], "detailed")
             self.assertIsNotNone(attention["inflation"]["detailed"])
-        self.refuses("trace", "attention", "--heads", "2", "--seq", "64", "--dim", "80", says="dim", code=ENVIRONMENT)
+        self.refuses("trace", "attention", "--heads", "2", "--seq", "64", "--dim", "80", says="dim")
         self.refuses("trace", "gemm", "--m", "8", "--n", "256", "--k", "256", "--device", "cuda", says="pinch/trace.cuh", code=ENVIRONMENT)
 
 
