@@ -296,6 +296,7 @@ TEST(SassDependency, FollowsAccumulatorsThroughTheTensorCoreNotThroughItsLatency
 void expect_no_contradiction(const Program& program, int& judged) {
   for (const Kernel& kernel : program.kernels) {
     const auto machine = Machine::of(kernel.arch).value();
+    KnownMnemonics known;
     for (const int warps : {1, 2, 3, 8}) {
       AnalysisOptions options;
       options.warps = warps;
@@ -304,7 +305,7 @@ void expect_no_contradiction(const Program& program, int& judged) {
         const LoopReport& loop = report.loops[l];
         if (!loop.simulated_cycles) continue;
         ++judged;
-        const LoopCode code = loop_code(kernel, report.flow.loops[l].path, *machine);
+        const LoopCode code = loop_code(kernel, report.flow.loops[l].path, *machine, known);
         constexpr int kIterations = 12;
         for (const Policy policy : {Policy::kGreedy, Policy::kFair}) {
           const double run = total_cycles(code, *machine, warps, policy, kIterations);

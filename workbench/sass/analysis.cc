@@ -48,7 +48,7 @@ void simulate(const LoopCode& code, const Machine& machine, LoopReport& report) 
 }
 
 LoopReport report_loop(const Kernel& kernel, const Loop& loop, const LocalMemory& local, const Machine& machine,
-                       const AnalysisOptions& options) {
+                       KnownMnemonics& known, const AnalysisOptions& options) {
   LoopReport report;
   report.begin = begin_offset(kernel, loop);
   report.end = end_offset(kernel, loop);
@@ -57,7 +57,7 @@ LoopReport report_loop(const Kernel& kernel, const Loop& loop, const LocalMemory
   report.instructions = static_cast<int>(loop.instructions.size());
   report.spins = loop.spins;
   report.role = loop.role;
-  LoopCode code = loop_code(kernel, loop.path, machine);
+  LoopCode code = loop_code(kernel, loop.path, machine, known);
   if (options.sub_partitions < kSubPartitions) share(code, options.sub_partitions);
   std::map<std::string_view, int> opcodes;
   for (std::size_t i = 0; i < code.costs.size(); ++i) {
@@ -128,7 +128,10 @@ Result<void> check_pairs(const std::vector<UnitPair>& pairs, const Program& prog
   return {};
 }
 
-Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx, const AnalysisOptions& options) {
+namespace {
+
+Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx, const AnalysisOptions& options,
+                                    std::map<const Machine*, KnownMnemonics>& known) {
   const std::string& arch = kernel.arch.empty() ? options.arch : kernel.arch;
   if (arch.empty())
     return Error{ErrorCode::kInvalidArgument,
@@ -140,7 +143,7 @@ Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx
   report.flow = analyse_flow(kernel);
   report.local = local_memory(kernel, report.flow);
   for (const Loop& loop : report.flow.loops) {
-    report.loops.push_back(report_loop(kernel, loop, report.local, *machine, options));
+    report.loops.push_back(report_loop(kernel, loop, report.local, *machine, known[machine.get()], options));
   }
   report.calibrated = std::all_of(report.loops.begin(), report.loops.end(),
                                   [](const LoopReport& loop) { return loop.spins || loop.uncalibrated == 0; });
@@ -152,16 +155,24 @@ Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx
   return report;
 }
 
+}  // namespace
+
+Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx, const AnalysisOptions& options) {
+  std::map<const Machine*, KnownMnemonics> known;
+  return analyse_kernel(kernel, ptx, options, known);
+}
+
 Result<std::vector<KernelReport>> analyse(const Program& program, const AnalysisOptions& options) {
   std::vector<PtxFunction> functions;
   for (const PtxText& ptx : program.ptx) {
     auto read = read_ptx(*ptx.text);
     std::move(read.begin(), read.end(), std::back_inserter(functions));
   }
+  std::map<const Machine*, KnownMnemonics> known;
   std::vector<KernelReport> reports;
   reports.reserve(program.kernels.size());
   for (const Kernel& kernel : program.kernels) {
-    PINCH_ASSIGN(report, analyse_kernel(kernel, find_ptx(functions, kernel.name), options));
+    PINCH_ASSIGN(report, analyse_kernel(kernel, find_ptx(functions, kernel.name), options, known));
     reports.push_back(std::move(report));
   }
   return reports;

@@ -26,6 +26,8 @@ struct AnalysisOptions {
   std::vector<UnitPair> pairs = {{}};     ///< for transitions
 };
 
+using InstructionMix = std::map<std::string, int, std::less<>>;
+
 struct LoopReport {
   std::uint32_t begin = 0, end = 0;  ///< bytes, [begin, end)
   std::uint32_t line = 0;            ///< source line of its first instruction
@@ -45,9 +47,9 @@ struct LoopReport {
   std::vector<Interleaving> interleavings;  ///< in the order of AnalysisOptions::pairs
   LoadDistance loads;
   int unroll = 1, reused = 0;
-  std::map<std::string, int> mix;      ///< instructions by base mnemonic
-  std::map<std::string, int> opcodes;  ///< the same by whole mnemonic, as far as it is known
-  std::array<int, 16> stalls{};        ///< histogram of stall counts
+  InstructionMix mix;            ///< instructions by base mnemonic
+  InstructionMix opcodes;        ///< the same by whole mnemonic, as far as it is known
+  std::array<int, 16> stalls{};  ///< histogram of stall counts
   std::vector<Lint> lints;
 
   /// What no schedule beats: the bound of all warps, and at least the dependency bound.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace pinch::sass {
 
@@ -24,6 +25,11 @@ template <class T>
   T value;
   std::memcpy(&value, part->data(), sizeof(T));
   return value;
+}
+
+/// True where `text` holds `part`. std::string_view::find stops at every byte that is the part's first.
+[[nodiscard]] inline bool contains(std::string_view text, std::string_view part) {
+  return ::memmem(text.data(), text.size(), part.data(), part.size()) != nullptr;
 }
 
 }  // namespace pinch::sass

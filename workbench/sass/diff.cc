@@ -101,7 +101,7 @@ ordered_json both(const Known& a, const Known& b) {
   return {number(a), number(b)};
 }
 
-ordered_json mix_changes(const std::map<std::string, int>& a, const std::map<std::string, int>& b) {
+ordered_json mix_changes(const InstructionMix& a, const InstructionMix& b) {
   ordered_json changes = ordered_json::object();
   std::set<std::string> names;
   for (const auto& [name, count] : a) names.insert(name);
@@ -210,7 +210,7 @@ ordered_json to_json(const ProgramDiff& diff, const AnalysisOptions& options) {
                        {"mix", mix_changes(loop.a->mix, loop.b->mix)},
                        {"stalls", {loop.a->stalls, loop.b->stalls}}});
     }
-    std::map<std::string, int> mix_a, mix_b;
+    InstructionMix mix_a, mix_b;
     for (const auto& [name, count] : mix_of(a)) mix_a[std::string(name)] = count;
     for (const auto& [name, count] : mix_of(b)) mix_b[std::string(name)] = count;
     const LocalMemory &local_a = pair.a->local, &local_b = pair.b->local;

@@ -13,6 +13,8 @@ bool is_branch(const Instruction& i) {
 }
 
 bool ends_block(const Instruction& i) {
+  constexpr std::string_view kInitials = "BCEJR";  // of the names below; most instructions have another
+  if (i.mnemonic.empty() || kInitials.find(i.mnemonic.front()) == std::string_view::npos) return false;
   const std::string_view base = i.base();
   return base == "BRA" || base == "BRX" || base == "JMP" || base == "JMX" || base == "EXIT" || base == "RET" ||
          base == "CALL";

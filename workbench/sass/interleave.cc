@@ -4,19 +4,29 @@
 #include <bitset>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "workbench/sass/operands.h"
 
 namespace pinch::sass {
 namespace {
 
-bool belongs(const Instruction& instruction, const Cost& cost, const std::string& unit) {
-  if (instruction.known() && instruction.is(unit)) return true;
-  for (int p = 1; p < kPipes; ++p) {
-    if (cost.uses[static_cast<std::size_t>(p)] > 0 && name_of(static_cast<Pipe>(p)) == unit) return true;
+// A pipe by its name, or the instructions of a mnemonic.
+class Unit {
+ public:
+  explicit Unit(const std::string& name) : name_(name) {
+    for (int p = 1; p < kPipes; ++p) {
+      if (name_of(static_cast<Pipe>(p)) == name) pipe_ = static_cast<std::size_t>(p);
+    }
   }
-  return false;
-}
+  [[nodiscard]] bool has(const Instruction& instruction, const Cost& cost) const {
+    return pipe_ ? cost.uses[*pipe_] > 0 : instruction.known() && instruction.is(name_);
+  }
+
+ private:
+  const std::string& name_;
+  std::optional<std::size_t> pipe_;
+};
 
 bool is_load(const Instruction& i) {
   const std::string_view base = i.base();
@@ -30,13 +40,12 @@ bool overlaps(const RegisterRange& a, const RegisterRange& b) {
 }  // namespace
 
 Interleaving interleaving(const LoopCode& code, const UnitPair& pair) {
+  const Unit first(pair.first), second(pair.second);
   Interleaving found;
   int last = 0, run = 0;
   for (std::size_t i = 0; i < code.instructions.size(); ++i) {
     const Instruction& instruction = *code.instructions[i];
-    const int unit = belongs(instruction, code.costs[i], pair.first)    ? 1
-                     : belongs(instruction, code.costs[i], pair.second) ? 2
-                                                                        : 0;
+    const int unit = first.has(instruction, code.costs[i]) ? 1 : second.has(instruction, code.costs[i]) ? 2 : 0;
     if (unit == 0) continue;
     ++(unit == 1 ? found.first_count : found.second_count);
     if (unit != last) {

@@ -118,9 +118,7 @@ Result<std::shared_ptr<const Machine>> Machine::of(std::string_view arch) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const Machine>, std::less<>> known;
   const std::lock_guard<std::mutex> lock(mutex);
-  std::string names;
   for (const auto& [name, text] : kModels) {
-    names += fmt::format("{}{}", names.empty() ? "" : " ", name);
     if (without_suffix(name) != without_suffix(arch)) continue;
     auto& slot = known[std::string(name)];
     if (!slot) {
@@ -129,6 +127,8 @@ Result<std::shared_ptr<const Machine>> Machine::of(std::string_view arch) {
     }
     return slot;
   }
+  std::string names;
+  for (const auto& [name, text] : kModels) names += fmt::format("{}{}", names.empty() ? "" : " ", name);
   return Error{
       ErrorCode::kUnsupported,
       fmt::format("no machine model for '{}'; there are {}. Give --arch one of them, or add data/machines/{}.json",

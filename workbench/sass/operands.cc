@@ -168,14 +168,28 @@ std::string_view operand(const Instruction& instruction, int index) {
   }
 }
 
-Access registers_of(const Instruction& instruction) {
-  Access access;
+OperandShape shape_of(const Instruction& instruction) {
   const std::string_view base = instruction.base();
+  OperandShape shape;
+  shape.has_result = !writes_nothing(base);
+  shape.two_predicates = writes_two_predicates(base);
+  shape.carries = writes_carry(base);
+  shape.only_predicates = shape.two_predicates || base == "FCHK" || base == "R2P";
+  shape.addresses_first = base == "STG" || base == "STS" || base == "STL" || base == "ST";
+  shape.result_width = static_cast<std::uint8_t>(result_width(instruction));
+  for (int source = 0; source < static_cast<int>(shape.source_widths.size()); ++source)
+    shape.source_widths[static_cast<std::size_t>(source)] =
+        static_cast<std::uint8_t>(source_width(instruction, source));
+  return shape;
+}
+
+Access registers_of(const Instruction& instruction, const OperandShape& shape) {
+  Access access;
   if (instruction.guard != kAlways) access.reads.add({RegisterFile::kPredicate, instruction.guard, 1, false});
-  const bool no_result = writes_nothing(base);
-  const int max_predicates = writes_two_predicates(base) ? 2 : 1;
-  int predicates_written = 0, source = 0;
-  bool in_results = !no_result, has_result = false;
+  const int max_predicates = shape.two_predicates ? 2 : 1;
+  int predicates_written = 0;
+  std::size_t source = 0;
+  bool in_results = shape.has_result, has_result = false;
   std::string_view rest = instruction.operands;
   while (!rest.empty()) {
     int depth = 0;
@@ -196,7 +210,7 @@ Access registers_of(const Instruction& instruction) {
       in_results = false;
       add_inner(token, access.reads);
       if (token.substr(0, 5) == "gdesc" || token.substr(0, 4) == "desc") continue;
-      if (base != "STG" && base != "STS" && base != "STL" && base != "ST") ++source;
+      if (!shape.addresses_first) ++source;
       continue;
     }
     std::size_t length = 0;
@@ -209,16 +223,16 @@ Access registers_of(const Instruction& instruction) {
     const bool predicate = is_predicate(*named);
     bool result = in_results && !negated;
     if (result && predicate) {
-      result = has_result ? writes_carry(base) : predicates_written < max_predicates;
+      result = has_result ? shape.carries : predicates_written < max_predicates;
       if (result) ++predicates_written;
     } else if (result) {
-      result = !has_result && !writes_two_predicates(base) && base != "FCHK" && base != "R2P";
+      result = !has_result && !shape.only_predicates;
       has_result = has_result || result;
     }
     if (!result) in_results = false;
     RegisterRange range = named->range;
     if (!predicate)
-      range.count = static_cast<std::uint8_t>(result ? result_width(instruction) : source_width(instruction, source));
+      range.count = result ? shape.result_width : shape.source_widths[std::min(source, shape.source_widths.size() - 1)];
     if (!result && !predicate) ++source;
     if (named->is_zero) continue;
     (result ? access.writes : access.reads).add(range);

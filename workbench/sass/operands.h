@@ -41,9 +41,17 @@ struct Access {
   RegisterList reads, writes;
 };
 
+/// What the mnemonic alone says of the operands: the same for every instruction that has it.
+struct OperandShape {
+  bool has_result = false, two_predicates = false, carries = false, only_predicates = false, addresses_first = false;
+  std::uint8_t result_width = 1;                          ///< registers
+  std::array<std::uint8_t, 4> source_widths{1, 1, 1, 1};  ///< of sources outside addresses; the last of all behind it
+};
+[[nodiscard]] OperandShape shape_of(const Instruction& instruction);
+
 /// Registers of `instruction`; both lists are empty where the operands are not known. Widths follow the mnemonic
 /// (.64, .128, matrix shapes); a rule that is missing makes a range too short, never too long.
-[[nodiscard]] Access registers_of(const Instruction& instruction);
+[[nodiscard]] Access registers_of(const Instruction& instruction, const OperandShape& shape);
 
 /// The operand at `index` (0 the first), split at commas outside brackets; empty past the last.
 [[nodiscard]] std::string_view operand(const Instruction& instruction, int index);

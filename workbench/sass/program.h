@@ -40,7 +40,8 @@ struct Instruction {
   }
   /// True for "MUFU.EX2" with "MUFU" or "MUFU.EX2": whole modifiers only.
   [[nodiscard]] bool is(std::string_view name) const {
-    return mnemonic.size() >= name.size() && std::memcmp(mnemonic.data(), name.data(), name.size()) == 0 &&
+    return mnemonic.size() >= name.size() && mnemonic.front() == name.front() &&  // most differ there
+           std::memcmp(mnemonic.data(), name.data(), name.size()) == 0 &&
            (mnemonic.size() == name.size() || mnemonic[name.size()] == '.');
   }
   [[nodiscard]] bool has_modifier(std::string_view modifier) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "workbench/sass/bytes.h"
 #include "workbench/sass/operands.h"
 
 namespace pinch::sass {
@@ -149,8 +150,8 @@ std::uint32_t PtxFunction::line_of(std::string_view opcode) const {
 
 bool looks_like_ptx(std::string_view text) {
   const std::string_view head = text.substr(0, 65536);
-  return head.find(".version") != std::string_view::npos && head.find(".target") != std::string_view::npos &&
-         head.find(".address_size") != std::string_view::npos && head.find('\0') == std::string_view::npos;
+  return contains(head, ".version") && contains(head, ".target") && contains(head, ".address_size") &&
+         head.find('\0') == std::string_view::npos;
 }
 
 std::string ptx_target(std::string_view text) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <unordered_map>
 
 namespace pinch::sass {
 namespace {
@@ -69,12 +68,12 @@ class Scheduler {
   // Time until which a pipe, or the issue port, is busy.
   Time busy_until() const { return *std::max_element(free_.begin(), free_.end()); }
 
-  // Time at which the last warp has run `iterations`.
+  // Time at which the last warp has run `iterations`, counted from the first run.
   Time run(int iterations) {
     Time end = 0;
     std::size_t running = warps_.size();
     std::size_t last = 0;
-    Time slot = 0;
+    Time slot = free_[static_cast<std::size_t>(Pipe::kIssue)];
     while (running > 0) {
       const std::size_t chosen = choose(slot, last, iterations);
       Warp& warp = warps_[chosen];
@@ -170,19 +169,18 @@ int slot_of(const RegisterRange& range, int i) {
 
 }  // namespace
 
-LoopCode loop_code(const Kernel& kernel, std::span<const int> path, const Machine& machine) {
+LoopCode loop_code(const Kernel& kernel, std::span<const int> path, const Machine& machine, KnownMnemonics& known) {
   LoopCode code;
   code.instructions.reserve(path.size());
   code.costs.reserve(path.size());
   code.accesses.reserve(path.size());
-  std::unordered_map<std::string_view, Cost> known;  // a loop repeats its mnemonics
   for (const int i : path) {
     code.instructions.push_back(&kernel.instructions[static_cast<std::size_t>(i)]);
     const Instruction& instruction = *code.instructions.back();
     const auto [slot, is_new] = known.try_emplace(instruction.mnemonic);
-    if (is_new) slot->second = machine.cost(instruction);
-    code.costs.push_back(slot->second);
-    code.accesses.push_back(registers_of(instruction));
+    if (is_new) slot->second = {machine.cost(instruction), shape_of(instruction)};
+    code.costs.push_back(slot->second.cost);
+    code.accesses.push_back(registers_of(instruction, slot->second.shape));
   }
   return code;
 }
@@ -191,8 +189,10 @@ double simulated_cycles(const LoopCode& code, const Machine& machine, int warps,
   if (code.costs.empty() || warps < 1) return 0;
   const std::vector<Step> steps = compile(code, machine.scheduler());
   const int few = iterations_for(steps.size()), many = 3 * few;
-  const Time short_run = Scheduler(steps, machine.scheduler(), warps, policy).run(few);
-  const Time long_run = Scheduler(steps, machine.scheduler(), warps, policy).run(many);
+  Scheduler shorter(steps, machine.scheduler(), warps, policy);
+  const Time short_run = shorter.run(few);
+  // One warp goes on where it stopped; of several, some stood idle at the end of the short run.
+  const Time long_run = warps == 1 ? shorter.run(many) : Scheduler(steps, machine.scheduler(), warps, policy).run(many);
   return static_cast<double>(long_run - short_run) / (many - few);
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <span>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "workbench/sass/machine.h"
@@ -18,7 +20,16 @@ struct LoopCode {
   std::vector<Cost> costs;
   std::vector<Access> accesses;  ///< empty lists where operands are not known
 };
-[[nodiscard]] LoopCode loop_code(const Kernel& kernel, std::span<const int> path, const Machine& machine);
+/// What the machine and the mnemonic alone say, by mnemonic: a program repeats its mnemonics.
+struct MnemonicFacts {
+  Cost cost;
+  OperandShape shape;
+};
+using KnownMnemonics = std::unordered_map<std::string_view, MnemonicFacts>;
+
+/// `known` serves one machine and the programs whose texts outlive it.
+[[nodiscard]] LoopCode loop_code(const Kernel& kernel, std::span<const int> path, const Machine& machine,
+                                 KnownMnemonics& known);
 
 /// Cycles an iteration of `warps` warps that all run the loop: the growth of the time to the last warp's end between
 /// two numbers of iterations, so that start and end cancel. Instructions without a word run as stall 1, waiting on

@@ -9,6 +9,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include "workbench/sass/bytes.h"
+
 namespace pinch::sass {
 namespace {
 
@@ -129,6 +131,7 @@ class Reader {
       ++line_;
       PINCH_TRY(line(rest.substr(0, length)));
       rest.remove_prefix(std::min(rest.size(), length + 1));
+      if (waits_for_high_) take_high_word(rest);
     }
     PINCH_TRY(end_kernel());
     if (program_.kernels.empty()) {
@@ -141,6 +144,16 @@ class Reader {
  private:
   Error fail(const std::string& what) const { return {ErrorCode::kCorrupt, what, fmt::format("{}:{}", name_, line_)}; }
 
+  // The line behind most instructions: blanks and the upper half of the word. What looks otherwise is left to line().
+  void take_high_word(std::string_view& rest) {
+    std::string_view s = rest;
+    std::uint64_t high = 0;
+    if (!take_word(s, high) || s.empty() || s.front() != '\n') return;
+    ++line_;
+    high_word(high);
+    rest = s.substr(1);
+  }
+
   Result<void> line(std::string_view raw) {
     std::string_view s = trim(raw);
     if (s.empty()) return {};
@@ -148,7 +161,7 @@ class Reader {
       std::uint32_t offset = 0;
       if (take_offset(s, offset)) return instruction(offset, s);
       std::uint64_t high = 0;
-      if (waits_for_high_ && take_word(s, high)) return high_word(high);
+      if (waits_for_high_ && take_word(s, high)) high_word(high);
       if (take(s, "//## File ")) source_line(s);
       return {};
     }
@@ -162,7 +175,7 @@ class Reader {
     return {};
   }
 
-  std::int32_t here() const { return open_ ? static_cast<std::int32_t>(kernel().instructions.size()) : 0; }
+  std::int32_t here() const { return open_ ? static_cast<std::int32_t>(instructions_.size()) : 0; }
   Kernel& kernel() { return program_.kernels.back(); }
   const Kernel& kernel() const { return program_.kernels.back(); }
 
@@ -214,7 +227,7 @@ class Reader {
     if (!open_) {
       PINCH_TRY(begin_kernel("(unnamed)"));
     }
-    auto& list = kernel().instructions;
+    auto& list = instructions_;
     if (!list.empty() && offset <= list.back().offset) {
       return fail(fmt::format("offset 0x{:x} does not follow 0x{:x}", offset, list.back().offset));
     }
@@ -232,13 +245,12 @@ class Reader {
     return {};
   }
 
-  Result<void> high_word(std::uint64_t high) {
-    Instruction& last = kernel().instructions.back();
+  void high_word(std::uint64_t high) {
+    Instruction& last = instructions_.back();
     last.high = high;
     last.control = decode_control(high);
     last.has_word = true;
     waits_for_high_ = false;
-    return {};
   }
 
   void decode(std::string_view s, Instruction& made) {
@@ -290,7 +302,7 @@ class Reader {
   }
 
   std::optional<std::int32_t> at_offset(std::uint32_t offset) const {
-    const auto& list = kernel().instructions;
+    const auto& list = instructions_;
     const auto found = std::lower_bound(list.begin(), list.end(), offset,
                                         [](const Instruction& i, std::uint32_t o) { return i.offset < o; });
     if (found == list.end() || found->offset != offset) return std::nullopt;
@@ -302,7 +314,7 @@ class Reader {
     if (waits_for_high_) return fail("the second half of the last instruction's word is missing; the text is cut");
     open_ = false;
     for (const Pending& p : pending_) {
-      Instruction& from = kernel().instructions[static_cast<std::size_t>(p.from)];
+      Instruction& from = instructions_[static_cast<std::size_t>(p.from)];
       std::optional<std::int32_t> target;
       if (p.label.empty()) {
         target = at_offset(p.offset);
@@ -311,7 +323,7 @@ class Reader {
       }
       const bool leaves_section =
           from.is("CALL") || from.is("JMP") || from.is("BSSY");  // by name, or the section's end
-      if (target && *target < static_cast<std::int32_t>(kernel().instructions.size())) {
+      if (target && *target < static_cast<std::int32_t>(instructions_.size())) {
         from.target = *target;
       } else if (!leaves_section) {
         return fail(fmt::format("the {} at offset 0x{:x} of {} goes to {}, where no instruction is", from.mnemonic,
@@ -320,7 +332,12 @@ class Reader {
       }
     }
     pending_.clear();
-    if (kernel().instructions.empty()) program_.kernels.pop_back();
+    if (instructions_.empty()) {
+      program_.kernels.pop_back();
+    } else {
+      kernel().instructions.assign(instructions_.begin(), instructions_.end());  // no more memory than they need
+      instructions_.clear();
+    }
     return {};
   }
 
@@ -333,6 +350,7 @@ class Reader {
   std::shared_ptr<const std::string> text_;
   const std::string& name_;
   Program program_;
+  std::vector<Instruction> instructions_;  // of the open kernel; its memory serves them all
   std::unordered_map<std::string_view, std::int32_t> labels_;
   std::vector<Pending> pending_;
   std::string arch_;
@@ -350,7 +368,7 @@ bool looks_like_sass_text(std::string_view text) {
   if (head.find('\0') != std::string_view::npos) return false;
   for (std::string_view mark :
        {"\tcode for sm_", "Function :", ".headerflags", "\t.target\tsm_", ".section\t.text.", "/*0000*/"}) {
-    if (head.find(mark) != std::string_view::npos) return true;
+    if (contains(head, mark)) return true;
   }
   return false;
 }
