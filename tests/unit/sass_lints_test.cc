@@ -120,6 +120,23 @@ TEST(PtxLints, WantAFenceBetweenGenericStoresAndTheAsyncProxy) {
   EXPECT_THAT(lints_of_ptx(store + load), IsEmpty());
 }
 
+TEST(PtxLints, WantAFenceBeforeProductsThatReadSharedMemory) {
+  const std::string
+      store = "\tst.shared.v4.b32 [%r1], {%r2, %r2, %r2, %r2};\n\tbar.sync 0;\n",
+      fence = "\tfence.proxy.async.shared::cta;\n",
+      wgmma =
+          "\twgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, 1, 1, 1, 0, 0;\n",
+      tcgen05 = "\ttcgen05.mma.cta_group::1.kind::f16 [%r3], %rd1, %rd2, %r4, %p1;\n";
+  for (const std::string& product : {wgmma, tcgen05}) {
+    const auto missing = lints_of_ptx(store + product);
+    ASSERT_EQ(missing.size(), 1u) << product;
+    EXPECT_EQ(missing[0].id, "missing-proxy-fence");
+    EXPECT_EQ(missing[0].line, 10u);
+    EXPECT_THAT(lints_of_ptx(store + fence + product), IsEmpty()) << product;
+    EXPECT_THAT(lints_of_ptx(product + store), IsEmpty()) << product;
+  }
+}
+
 TEST(SassLints, NoticeSetmaxnregThatWasLeftOut) {
   const std::string text =
       ".version 9.0\n.target sm_90a\n.address_size 64\n.entry poly_rolled()\n{\n\tsetmaxnreg.inc.sync.aligned.u32 "

@@ -9,6 +9,9 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
+
+#include "workbench/sass/line_table.h"
 
 namespace pinch::sass {
 namespace {
@@ -197,6 +200,37 @@ void read_own_attributes(const ElfFile& file, Kernel& kernel) {
   });
 }
 
+// Function by the place in .debug_line that a relocation fills with its address. Until sm_89 without addends.
+std::map<std::uint64_t, std::string> addresses_of_lines(const ElfFile& file, const SymbolFacts& symbols) {
+  std::map<std::uint64_t, std::string> functions;
+  for (const auto& [name, size] :
+       {std::pair(".rel.debug_line", sizeof(Elf64_Rel)), {".rela.debug_line", sizeof(Elf64_Rela)}}) {
+    const Section* table = find(file, name);
+    if (table == nullptr) continue;
+    for (std::uint64_t at = 0; const auto raw = slice(table->data, at, size); at += size) {
+      Elf64_Rel entry;  // what both kinds begin with
+      std::memcpy(&entry, raw->data(), sizeof entry);
+      const auto symbol = symbols.name_of.find(static_cast<std::uint32_t>(ELF64_R_SYM(entry.r_info)));
+      if (symbol != symbols.name_of.end()) functions[entry.r_offset] = symbol->second;
+    }
+  }
+  return functions;
+}
+
+void set_lines(Kernel& kernel, const std::vector<LineRow>& rows, const std::vector<std::string>& files) {
+  std::map<std::uint32_t, std::uint16_t> used;
+  auto next = rows.begin();
+  LineRow now;
+  for (Instruction& i : kernel.instructions) {
+    while (next != rows.end() && next->offset <= i.offset) now = *next++;
+    if (now.line == 0 || kernel.files.size() > 0xfffe) continue;
+    const auto [file, is_new] = used.try_emplace(now.file, static_cast<std::uint16_t>(kernel.files.size()));
+    if (is_new) kernel.files.push_back(printable(files[now.file]));
+    i.line = now.line;
+    i.file = file->second;
+  }
+}
+
 std::vector<Instruction> read_words(Bytes text) {
   std::vector<Instruction> made(text.size() / kInstructionBytes);
   for (std::size_t i = 0; i < made.size(); ++i) {
@@ -228,6 +262,9 @@ Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name) {
   const SymbolFacts symbols = symbols_of(file);
   const PerFunction registers = per_function(file, symbols, kRegisterCount);
   const PerFunction frames = per_function(file, symbols, kFrameSize);
+  LineTable lines;
+  if (const Section* section = find(file, ".debug_line"))
+    lines = read_line_table(section->data, addresses_of_lines(file, symbols));
   const bool reserves_shared = arch.size() > 4 && std::atoi(arch.c_str() + 3) >= 90;
   std::vector<Kernel> kernels;
   for (const Section& section : file.sections) {
@@ -256,6 +293,8 @@ Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name) {
     const auto entry = symbols.is_entry.find(kernel.name);
     kernel.is_entry = entry == symbols.is_entry.end() || entry->second;
     read_own_attributes(file, kernel);
+    if (const auto rows = lines.functions.find(kernel.name); rows != lines.functions.end())
+      set_lines(kernel, rows->second, lines.files);
     kernel.name = printable(kernel.name);
     kernels.push_back(std::move(kernel));
   }

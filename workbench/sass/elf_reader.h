@@ -14,9 +14,9 @@ namespace pinch::sass {
 /// True for an ELF of the CUDA machine (e_machine 190).
 [[nodiscard]] bool is_cubin(Bytes bytes);
 
-/// Kernels of a cubin: words, control fields, registers, frame, shared memory, barriers, exits and arch. Mnemonics are
-/// left empty. `name` is the file, for messages.
-/// Errors: kCorrupt, naming file and offset, where a table or section lies outside the file or has an impossible size.
+/// Kernels of a cubin: words, control fields, registers, frame, shared memory, barriers, exits, arch, and the source
+/// lines of -lineinfo. Mnemonics are left empty. `name` is the file, for messages. Errors: kCorrupt, naming file and
+/// offset, where a table or section lies outside the file or has an impossible size.
 Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name);
 
 /// The bytes of every section `.nv_fatbin` and `__nv_relfatbin` of a host ELF.

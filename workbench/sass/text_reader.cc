@@ -194,6 +194,7 @@ class Reader {
     open_ = true;
     file_ = 0;
     source_line_ = 0;
+    inlined_ = false;
     return {};
   }
 
@@ -203,9 +204,12 @@ class Reader {
     return {};
   }
 
-  // «"kernels.cu", line 122», perhaps with "inlined at" behind it.
+  // «"kernels.cu", line 122», perhaps with "inlined at" behind it: then the lines that follow say where, outwards, and
+  // the first is the instruction's own.
   void source_line(std::string_view s) {
     if (!open_ || !take(s, "\"")) return;
+    if (inlined_) return;
+    inlined_ = contains(s, "inlined at");
     const std::string_view file = s.substr(0, s.find('"'));
     const auto at = s.find("line ");
     if (at == std::string_view::npos) return;
@@ -242,6 +246,7 @@ class Reader {
     s.remove_prefix(semicolon + 1);
     if (take_word(s, made.low)) waits_for_high_ = true;
     list.push_back(made);
+    inlined_ = false;
     return {};
   }
 
@@ -358,6 +363,7 @@ class Reader {
   std::size_t line_ = 0;
   std::uint16_t file_ = 0;
   bool open_ = false;
+  bool inlined_ = false;  // the line before was inlined, and no instruction has come since
   bool waits_for_high_ = false;
 };
 
