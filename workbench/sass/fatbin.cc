@@ -24,9 +24,9 @@ struct EntryHeader {
   std::uint64_t decompressed_bytes;
 };
 
-class Reader {
+class FatbinReader {
  public:
-  Reader(Bytes bytes, const std::string& name) : bytes_(bytes), name_(name) {}
+  FatbinReader(Bytes bytes, const std::string& name) : bytes_(bytes), name_(name) {}
 
   Result<std::vector<FatbinEntry>> read() {
     std::uint64_t at = 0;
@@ -113,7 +113,7 @@ class Reader {
 }  // namespace
 
 Result<std::vector<FatbinEntry>> read_fatbins(Bytes bytes, const std::string& name) {
-  return Reader(bytes, name).read();
+  return FatbinReader(bytes, name).read();
 }
 
 }  // namespace pinch::sass

@@ -72,9 +72,9 @@ class Cursor {
 enum Standard : std::uint8_t { kExtended, kCopy, kAdvancePc, kAdvanceLine, kSetFile, kConstAddPc = 8, kFixedAdvancePc };
 enum Extended : std::uint8_t { kEndSequence = 1, kSetAddress };
 
-class Unit {
+class LineProgram {
  public:
-  Unit(Cursor unit, const std::map<std::uint64_t, std::string>& functions, LineTable& table)
+  LineProgram(Cursor unit, const std::map<std::uint64_t, std::string>& functions, LineTable& table)
       : in_(unit), functions_(functions), table_(table) {}
 
   void read() {
@@ -188,7 +188,7 @@ class Unit {
 LineTable read_line_table(Bytes section, const std::map<std::uint64_t, std::string>& functions) {
   LineTable table;
   for (Cursor in(section); in.good() && !in.at_end();)
-    Unit(in.part(in.fixed<std::uint32_t>()), functions, table).read();
+    LineProgram(in.part(in.fixed<std::uint32_t>()), functions, table).read();
   for (auto& [name, rows] : table.functions) {
     std::stable_sort(rows.begin(), rows.end(), [](const LineRow& a, const LineRow& b) { return a.offset < b.offset; });
   }

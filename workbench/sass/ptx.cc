@@ -24,9 +24,9 @@ std::vector<std::string_view> split_operands(std::string_view s) {
   return parts;
 }
 
-class Reader {
+class PtxReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit PtxReader(std::string_view text) : text_(text) {}
 
   std::vector<PtxFunction> read() {
     for (std::string_view rest = text_; !rest.empty();) {
@@ -162,7 +162,7 @@ std::string ptx_target(std::string_view text) {
 }
 
 std::vector<PtxFunction> read_ptx(std::string_view text) {
-  return Reader(text).read();
+  return PtxReader(text).read();
 }
 
 }  // namespace pinch::sass

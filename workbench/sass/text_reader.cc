@@ -119,9 +119,9 @@ std::size_t end_of_operands(std::string_view s) {
   return s.size();
 }
 
-class Reader {
+class TextReader {
  public:
-  Reader(std::shared_ptr<const std::string> text, const std::string& name) : text_(std::move(text)), name_(name) {}
+  TextReader(std::shared_ptr<const std::string> text, const std::string& name) : text_(std::move(text)), name_(name) {}
 
   Result<Program> read() {
     std::string_view rest = *text_;
@@ -380,7 +380,7 @@ bool looks_like_sass_text(std::string_view text) {
 }
 
 Result<Program> read_sass_text(std::shared_ptr<const std::string> text, const std::string& name) {
-  return Reader(std::move(text), name).read();
+  return TextReader(std::move(text), name).read();
 }
 
 }  // namespace pinch::sass
