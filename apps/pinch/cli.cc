@@ -1,12 +1,12 @@
 #include "apps/pinch/cli.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <memory>
+
+#include "src/core/atomic_file.h"
 
 namespace pinch::cli {
 
@@ -34,6 +34,13 @@ int report(const Error& error) {
   return exit_code(error.code);
 }
 
+Result<void> write_result(const std::string& path, std::string_view text, std::string_view what) {
+  const auto written = write_file(path, text);
+  if (written) return {};
+  return Error{ErrorCode::kIo, fmt::format("cannot write {}: {}; give a writable file", what, written.error().text),
+               path};
+}
+
 void JsonOption::add_to(CLI::App& command, const std::string& option, const std::string& about) {
   command.add_option(option, path_, about)->type_name("FILE|-");
 }
@@ -46,21 +53,7 @@ Result<void> JsonOption::write(const nlohmann::ordered_json& document) const {
     if (!written) return Error{ErrorCode::kIo, fmt::format("cannot write JSON: {}", std::strerror(errno)), "stdout"};
     return {};
   }
-  const std::string part = fmt::format("{}.part{}", path_, ::getpid());
-  const auto close = [](std::FILE* file) { return std::fclose(file); };
-  std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(part.c_str(), "wb"), close);
-  const auto fail = [&] {
-    const int reason = errno;
-    file.reset();
-    ::unlink(part.c_str());
-    return Error{ErrorCode::kIo, fmt::format("cannot write JSON: {}; give a writable file", std::strerror(reason)),
-                 path_};
-  };
-  if (!file || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() || std::fflush(file.get()) != 0) {
-    return fail();
-  }
-  if (std::rename(part.c_str(), path_.c_str()) != 0) return fail();
-  return {};
+  return write_result(path_, text, "JSON");
 }
 
 }  // namespace pinch::cli

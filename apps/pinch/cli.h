@@ -18,6 +18,9 @@ ExitCode exit_code(ErrorCode code);
 /// Prints "pinch: error: ..." to stderr and returns the exit code of the error.
 [[nodiscard]] int report(const Error& error);
 
+/// A result into a file that the user named, whole or not at all. `what`: "JSON". Error: kIo, since the result is fine.
+Result<void> write_result(const std::string& path, std::string_view text, std::string_view what);
+
 /// The --json option of a subcommand, or another that takes a JSON document: absent, a file, or "-" for stdout.
 class JsonOption {
  public:

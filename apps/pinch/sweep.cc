@@ -46,15 +46,6 @@ struct Options {
   JsonOption json;
 };
 
-Result<void> write_file(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if ((file == nullptr || std::fclose(file) != 0) || !written) {
-    return Error{ErrorCode::kIo, "cannot be written; give a writable file", path};
-  }
-  return {};
-}
-
 // Devices of which each trial gets `each`: "0,1,2,3" by two are "0,1" and "2,3".
 Result<std::vector<std::string>> device_sets(const std::vector<std::string>& devices, int each) {
   if (each < 2 || devices.empty()) return devices;  // without --devices they are left to the program
@@ -178,10 +169,11 @@ int finish(const Options& options, const sweep::Report& report, bool interrupted
   fmt::print(options.json.on_stdout() ? stderr : stdout, "{}", sweep::to_text(report));
   std::fflush(stdout);
   if (!options.csv.empty()) {
-    if (const auto done = write_file(options.csv, sweep::to_csv(report)); !done) return cli::report(done.error());
+    if (const auto done = write_result(options.csv, sweep::to_csv(report), "CSV"); !done)
+      return cli::report(done.error());
   }
   if (!options.t4.empty()) {
-    if (const auto done = write_file(options.t4, sweep::to_t4(report).dump(2) + "\n"); !done)
+    if (const auto done = write_result(options.t4, sweep::to_t4(report).dump(2) + "\n", "T4 results"); !done)
       return cli::report(done.error());
   }
   if (const auto done = options.json.write(sweep::to_json(report)); !done) return cli::report(done.error());

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "src/core/file_error.h"
@@ -88,6 +90,21 @@ Result<void> AtomicFile::commit() {
     ::close(handle);
   }
   return {};
+}
+
+Result<void> write_file(const std::string& path, std::string_view text) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    const auto close = [](std::FILE* file) { return std::fclose(file); };
+    const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "wb"), close);
+    if (!file) return os_error(path, "open", errno);
+    const bool written = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
+    if (!written || std::fflush(file.get()) != 0) return os_error(path, "write", errno);
+    return {};
+  }
+  PINCH_ASSIGN(file, AtomicFile::create(path, 0));
+  PINCH_TRY(file.write(0, std::as_bytes(std::span(text))));
+  return file.commit();
 }
 
 }  // namespace pinch

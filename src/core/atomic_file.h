@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "pinch/result.h"
 
@@ -37,5 +38,9 @@ class AtomicFile {
   std::string part_;  // empty once committed or moved from
   int file_ = -1;
 };
+
+/// Writes a file whole or not at all. A device or a pipe, such as /dev/null, is written to as it is. Errors: kNotFound,
+/// kIo; kInvalidArgument for a folder.
+Result<void> write_file(const std::string& path, std::string_view text);
 
 }  // namespace pinch

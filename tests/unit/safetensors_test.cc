@@ -1,12 +1,15 @@
 #include "pinch/safetensors.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "src/core/atomic_file.h"
 #include "tests/support/temp_folder.h"
 
 namespace pinch {
@@ -326,6 +329,21 @@ TEST_F(SafetensorsFiles, RefusesTargetsThatAreNotFiles) {
   EXPECT_THAT(SafetensorsWriter::create(folder_.path(), {}).error().text, HasSubstr("not a regular file"));
   EXPECT_THAT(SafetensorsWriter::create("/dev/null", {}).error().text, HasSubstr("not a regular file"));
   EXPECT_EQ(SafetensorsWriter::create(folder_ / "no/such/folder", {}).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(SafetensorsFiles, TextGoesIntoAPipeWithoutReplacingIt) {
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  EXPECT_TRUE(write_file(pipe, "text").ok());
+  char text[8] = {};
+  EXPECT_EQ(::read(reader, text, sizeof text), 4);
+  EXPECT_STREQ(text, "text");
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe)) << "as root a rename over /dev/null would take it from everybody";
+  EXPECT_EQ(write_file(folder_.path(), "text").error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(files(), 1U) << "no part is left";
 }
 
 TEST_F(SafetensorsFiles, RefusesASizeTheDiskCannotHold) {

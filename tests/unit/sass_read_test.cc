@@ -135,7 +135,8 @@ TEST(SassCubin, NamesTheSourceLinesThatADisassemblerPrints) {
     EXPECT_GT(compared, 900);
   }
   // Until sm_89 the relocations have no addends; the ex2 of kernels.cu is on line 24.
-  for (const Instruction& i : kernel_of(program_of("kernels.sm_80.cubin"), "softmax_loop").instructions) {
+  const Program ampere = program_of("kernels.sm_80.cubin");
+  for (const Instruction& i : kernel_of(ampere, "softmax_loop").instructions) {
     if (i.is("MUFU")) {
       EXPECT_EQ(i.line, 24u);
     }

@@ -16,7 +16,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,6 +28,7 @@
 #include "pinch/machine.h"
 #include "pinch/study.h"
 #include "pinch/version.h"
+#include "src/core/atomic_file.h"
 #include "workbench/measure/rounds.h"
 #include "workbench/measure/statistics.h"
 
@@ -217,17 +217,6 @@ Truth new_truth(const Options& options) {
   return truth;
 }
 
-Result<void> save(const Truth& truth, const std::string& file) {
-  const std::string part = file + ".part";
-  std::ofstream out(part, std::ios::binary);
-  out << to_csv(truth);
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(part, file, error);
-  if (!out || error) return Error{ErrorCode::kIo, "cannot be written", file};
-  return {};
-}
-
 Result<void> record(const Options& options) {
   const TacticFamily& family = *find_tactic_family("cpu").value();
   const GemmProblem& p = options.problem;
@@ -308,7 +297,7 @@ Result<void> record(const Options& options) {
              p.n, p.k, candidates.size(), live.size(), measured.rounds, to_string(measured.stop), measured.clock_ghz,
              measured.clock_drift * 100);
   std::fflush(stdout);
-  return save(truth, options.file);
+  return write_file(options.file, to_csv(truth));
 }
 
 }  // namespace
