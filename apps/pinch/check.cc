@@ -40,6 +40,7 @@ struct ProgramOptions {
   void add_to(CLI::App& command, const std::string& what = "The program and its arguments, after --",
               bool required = true) {
     command.add_option("--inputs", program.inputs, "Folder of saved inputs, given to the program as PINCH_INPUTS")
+        ->check(CLI::ExistingDirectory)
         ->type_name("FOLDER");
     command.add_option("--timeout", program.timeout_s, "Seconds until a run is ended")
         ->check(CLI::PositiveNumber)

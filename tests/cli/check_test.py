@@ -116,6 +116,12 @@ class Record(CheckTest):
         self.refuses("check", "record", "--out", "x", "--", FAULTS, "segfault", says="SIGSEGV", code=FAILED)
         self.refuses("check", "record", "--out", "x", "--", "/no/such/program", says="/no/such/program")
 
+    def test_refuses_inputs_that_are_not_there(self):
+        nowhere = self.folder / "nowhere"
+        self.refuses("check", "record", "--out", "x", "--inputs", nowhere, "--", "true", says="nowhere")
+        self.refuses("check", "flake", "--runs", 3, "--inputs", nowhere, "--", "true", says="nowhere")
+        self.refuses("check", "bisect", "--inputs", nowhere, "--pass", "a=1", "--fail", "a=2", "--", "true", says="nowhere")
+
     def test_hashes_the_inputs(self):
         (self.folder / "in").mkdir()
         (self.folder / "in" / "a.bin").write_bytes(b"abc")

@@ -249,6 +249,19 @@ knobs = {tile = {values = [1, 2, 3], default = 1}}
         rows = re.findall(r"tile=(\d)  ok", self.succeeds(*self.arguments(spec, "--repeats", 2)).stdout)
         self.assertEqual(rows, ["3", "2", "1"])
 
+    def test_a_metric_file_that_is_none_ends_its_trial_alone(self):
+        spec = self.subject("""
+name = "pipes"
+command = ["sh", "-c", "${make}"]
+metric = {kind = "file", file = "rate"}
+[knobs]
+make = {values = ["echo 2 > $PINCH_OUTPUTS/rate", "mkfifo $PINCH_OUTPUTS/rate", "ln -s /dev/zero $PINCH_OUTPUTS/rate"], default = "echo 2 > $PINCH_OUTPUTS/rate"}
+""")
+        points = self.sweep(spec, "--repeats", 1)["points"]
+        self.assertEqual([point["verdict"] for point in points].count("ok"), 1)
+        for point in points[1:]:
+            self.assertIn("no regular file rate", point["detail"])
+
     def test_runs_on_the_cpus_it_is_given(self):
         cpu = max(os.sched_getaffinity(0))
         spec = self.subject(f"""

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
-#include <sstream>
 
 #include "src/core/subprocess.h"
 #include "workbench/check/gate.h"
@@ -150,11 +149,16 @@ Result<std::vector<double>> read_metric(const Metric& metric, const std::string&
       return number_in(match[1].str());
     }
     case MetricKind::kFile: {
-      std::ifstream file(outputs_folder + "/" + metric.file);
-      if (!file) return Error{ErrorCode::kNotFound, fmt::format("no file {} in PINCH_OUTPUTS", metric.file), ""};
-      std::stringstream text;
-      text << file.rdbuf();
-      return number_in(text.str());
+      const std::string path = outputs_folder + "/" + metric.file;
+      std::error_code ignored;
+      if (!std::filesystem::is_regular_file(path, ignored)) {  // a pipe would wait for ever, a device never ends
+        return Error{ErrorCode::kNotFound, fmt::format("no regular file {} in PINCH_OUTPUTS", metric.file), ""};
+      }
+      std::ifstream file(path);
+      std::string text(1 << 16, '\0');
+      file.read(text.data(), static_cast<std::streamsize>(text.size()));
+      text.resize(static_cast<std::size_t>(file.gcount()));
+      return number_in(text);
     }
   }
   return Error{ErrorCode::kNotFound, "no metric", ""};
