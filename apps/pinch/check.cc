@@ -1,7 +1,6 @@
 // pinch check: is a changed program still right, how often does it differ from itself, and which setting did it.
 #include <fmt/core.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include "apps/pinch/enum_option.h"
 #include "apps/pinch/interrupt.h"
 #include "apps/pinch/progress_bar.h"
+#include "apps/pinch/temporary_folder.h"
 #include "workbench/check/bisect.h"
 #include "workbench/check/flake.h"
 #include "workbench/check/gate.h"
@@ -47,26 +47,6 @@ struct ProgramOptions {
         ->capture_default_str();
     command.add_option("command", program.argv, what)->required(required)->type_name("CMD");
   }
-};
-
-// A folder for outputs that goes away.
-class Scratch {
- public:
-  Scratch() {
-    std::error_code ignored;
-    std::string name = (fs::temp_directory_path(ignored) / "pinch_check_XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
 };
 
 int finish(const JsonOption& json, const ordered_json& document, const std::string& text, int status) {
@@ -218,12 +198,13 @@ Result<void> make_reference(CompareOptions& options, const std::string& folder) 
 }
 
 int compare(CompareOptions& options) {
-  const Scratch scratch;
+  const auto scratch = TemporaryFolder::create();
+  if (!scratch) return report(scratch.error());
   if (!options.program.program.argv.empty()) {
     if (!options.reference.empty()) {
       return report({ErrorCode::kInvalidArgument, "give --reference or a command that makes it, not both", ""});
     }
-    const auto made = make_reference(options, scratch.path() + "/outputs");
+    const auto made = make_reference(options, scratch->path() + "/outputs");
     if (!made) return made.error().code == ErrorCode::kInterrupted ? kSignalled : report(made.error());
   }
   const auto raw = raw_layout(options);
@@ -309,13 +290,14 @@ int flake(FlakeOptions& options) {
   if (!baseline) return report(baseline.error());
   const int runs = options.runs > 0 ? options.runs : check::runs_needed(options.rate, options.confidence);
   const InterruptGuard interrupt;
-  const Scratch scratch;
+  const auto scratch = TemporaryFolder::create();
+  if (!scratch) return report(scratch.error());
   auto bar = std::make_unique<ProgressBar>();
   std::vector<std::string> results;
   std::map<std::string, std::string> endings;
   for (int i = 0; i < runs; ++i) {
-    const auto result =
-        check::run_program(options.program.program, scratch.path() + "/outputs", [&] { return interrupt.requested(); });
+    const auto result = check::run_program(options.program.program, scratch->path() + "/outputs",
+                                           [&] { return interrupt.requested(); });
     if (!result && result.error().code == ErrorCode::kInterrupted) break;
     if (!result) return report(result.error());
     results.push_back(result->identity());
@@ -406,7 +388,8 @@ int bisect(const BisectOptions& options) {
                    "give the same knobs in the same order to --pass and --fail, with values that differ", ""});
   }
   const InterruptGuard interrupt;
-  const Scratch scratch;
+  const auto scratch = TemporaryFolder::create();
+  if (!scratch) return report(scratch.error());
   const auto fails = [&](const std::vector<std::size_t>& on) -> Result<bool> {
     Settings settings = *pass;
     for (const std::size_t i : on) settings[differing[i]].second = (*fail)[differing[i]].second;
@@ -420,7 +403,7 @@ int bisect(const BisectOptions& options) {
       program.environment.emplace_back(name, value);
     }
     PINCH_ASSIGN(result,
-                 check::run_program(program, scratch.path() + "/outputs", [&] { return interrupt.requested(); }));
+                 check::run_program(program, scratch->path() + "/outputs", [&] { return interrupt.requested(); }));
     return !result.ended_well;
   };
   const auto result = check::bisect(differing.size(), options.error_rate, fails);

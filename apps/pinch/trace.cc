@@ -1,6 +1,5 @@
 // pinch trace: who waits for whom inside a kernel, and what looking at it cost.
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -14,6 +13,7 @@
 #include "apps/pinch/gemm_options.h"
 #include "apps/pinch/interrupt.h"
 #include "apps/pinch/problem_options.h"
+#include "apps/pinch/temporary_folder.h"
 #include "pinch/attention.h"
 #include "workbench/trace/analysis.h"
 #include "workbench/trace/cost.h"
@@ -78,26 +78,6 @@ struct Outputs {
   }
 };
 
-// A folder for the traces of a run that goes away.
-class TraceFolder {
- public:
-  TraceFolder() {
-    std::error_code ignored;
-    std::string name = (fs::temp_directory_path(ignored) / "pinch_trace_XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  TraceFolder(const TraceFolder&) = delete;
-  TraceFolder& operator=(const TraceFolder&) = delete;
-  ~TraceFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 int keep(const std::string& from, const std::string& to) {
   if (to.empty()) return kOk;
   std::error_code failed;
@@ -129,9 +109,9 @@ trace::Level level_of(const std::string& name) {
 int run_program(RunOptions& options) {
   options.program.level = level_of(options.level);
   const InterruptGuard interrupt;
-  const TraceFolder folder;
-  if (folder.path().empty()) return report({ErrorCode::kIo, "cannot make a folder for traces", "TMPDIR"});
-  const auto traced = trace_program(options.program, folder.path(), [&] { return interrupt.requested(); });
+  const auto folder = TemporaryFolder::create();
+  if (!folder) return report(folder.error());
+  const auto traced = trace_program(options.program, folder->path(), [&] { return interrupt.requested(); });
   if (!traced) return report(traced.error());
   if (const int kept = keep(traced->path, options.keep); kept != kOk) return kept;
   return options.outputs.show(traced->path, traced->cost);
@@ -154,9 +134,9 @@ struct SubjectOptions {
 int trace_one(const SubjectOptions& options, const Result<trace::Subject>& subject) {
   if (!subject) return report(subject.error());
   const InterruptGuard interrupt;
-  const TraceFolder folder;
-  if (folder.path().empty()) return report({ErrorCode::kIo, "cannot make a folder for traces", "TMPDIR"});
-  const auto traced = trace_subject(*subject, options.rounds, level_of(options.level), folder.path(),
+  const auto folder = TemporaryFolder::create();
+  if (!folder) return report(folder.error());
+  const auto traced = trace_subject(*subject, options.rounds, level_of(options.level), folder->path(),
                                     [&] { return interrupt.requested(); });
   if (!traced) return report(traced.error());
   if (const int kept = pinch::cli::keep(traced->path, options.keep); kept != kOk) return kept;

@@ -5,7 +5,7 @@ import json
 import os
 import struct
 
-from harness import CliTest, FAILED
+from harness import CliTest, ENVIRONMENT, FAILED
 
 FAULTS = os.environ.get("PINCH_FAULTS", "")
 
@@ -121,6 +121,11 @@ class Record(CheckTest):
         self.refuses("check", "record", "--out", "x", "--inputs", nowhere, "--", "true", says="nowhere")
         self.refuses("check", "flake", "--runs", 3, "--inputs", nowhere, "--", "true", says="nowhere")
         self.refuses("check", "bisect", "--inputs", nowhere, "--pass", "a=1", "--fail", "a=2", "--", "true", says="nowhere")
+
+    def test_refuses_a_temporary_folder_that_cannot_be(self):
+        nowhere = {"TMPDIR": str(self.folder / "nowhere")}
+        self.refuses("check", "flake", "--runs", 3, "--", "true", says="set TMPDIR to a writable folder", code=ENVIRONMENT, env=nowhere)
+        self.refuses("check", "bisect", "--pass", "a=1", "--fail", "a=2", "--", "true", says="set TMPDIR", code=ENVIRONMENT, env=nowhere)
 
     def test_hashes_the_inputs(self):
         (self.folder / "in").mkdir()
