@@ -85,10 +85,11 @@ Result<Estimate> Sm100Family::estimate(std::string_view model_name, std::size_t 
   PINCH_ASSIGN(known, find_model(*this, model_name));
   const auto model = static_cast<Model>(std::find(kModelNames.begin(), kModelNames.end(), known) - kModelNames.begin());
   if (resources.sm_count < 1) {
-    return Error{
-        ErrorCode::kInvalidArgument,
-        fmt::format("sm_count is {}; the sm100 models count waves over at least 1 multiprocessor", resources.sm_count),
-        "sm_count"};
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("sm_count is {}; the sm100 models count waves over the device's multiprocessors: give how "
+                             "many, as in --sms 148",
+                             resources.sm_count),
+                 "sm_count"};
   }
   const Sm100Tactic& t = tactic(index);
   const std::int64_t ctas = ceil_div(problem.n, t.tile_n) * ctas_per_tile(t, model) * ceil_div(problem.m, t.tile_m);
