@@ -90,14 +90,9 @@ int bench_all(std::span<const std::unique_ptr<ladder::Task>> tasks, const BenchO
 int bench_gemm(GemmOptionGroup& gemm, const BenchOptions& options) {
   const auto policy = options.measure.policy(gemm.on_cuda());
   if (!policy) return report(policy.error());
-  const auto target = gemm.target();
-  if (!target) return report(target.error());
-  auto matrix = gemm.weights();
-  if (!matrix) return report(matrix.error());
-  ladder::GemmWeights weights(**target, std::move(*matrix), gemm.weights_name());
-  std::vector<std::unique_ptr<ladder::Task>> tasks;
-  for (const std::int64_t m : gemm.rows()) tasks.push_back(weights.task(m, gemm.output()));
-  return bench_all(tasks, options, *policy);
+  const auto tasks = gemm.tasks();
+  if (!tasks) return report(tasks.error());
+  return bench_all(*tasks, options, *policy);
 }
 
 int bench_attention(AttentionOptionGroup& attention, const BenchOptions& options) {

@@ -98,6 +98,16 @@ Result<void> GemmOptionGroup::check() const {
   return {};
 }
 
+Result<std::vector<std::unique_ptr<ladder::Task>>> GemmOptionGroup::tasks() {
+  PINCH_ASSIGN(where, target());
+  PINCH_ASSIGN(matrix, weights());
+  target_ = std::move(where);
+  weights_.emplace(*target_, std::move(matrix), name_);
+  std::vector<std::unique_ptr<ladder::Task>> tasks;
+  for (const std::int64_t m : m_) tasks.push_back(weights_->task(m, problem_.output));
+  return tasks;
+}
+
 Result<std::unique_ptr<ladder::GemmTarget>> GemmOptionGroup::target() {
   PINCH_TRY(check());
   if (on_cuda()) {

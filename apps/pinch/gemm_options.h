@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ class GemmOptionGroup {
   /// --weights --tensor --m --n --k --format --output --device --threads --isa
   void add_to(CLI::App& command);
 
+  /// A task for each of --m, which lasts as long as this. Errors: those of target() and weights().
+  Result<std::vector<std::unique_ptr<ladder::Task>>> tasks();
+
   /// Where it runs. Forces the instruction set of --isa, so it must come before anything asks for it. Errors: options
   /// that contradict each other; what ladder::make_cpu_target or make_cuda_target refuses.
   Result<std::unique_ptr<ladder::GemmTarget>> target();
@@ -29,8 +33,6 @@ class GemmOptionGroup {
   [[nodiscard]] bool on_cuda() const { return device_ != "cpu"; }
   [[nodiscard]] const std::vector<std::int64_t>& rows() const { return m_; }
   [[nodiscard]] OutputType output() const { return problem_.output; }
-  /// Where the weights came from, for people.
-  [[nodiscard]] const std::string& weights_name() const { return name_; }
 
  private:
   [[nodiscard]] Result<void> check() const;
@@ -42,6 +44,8 @@ class GemmOptionGroup {
   int threads_ = 0;
   CLI::Option* format_ = nullptr;
   CLI::Option* thread_option_ = nullptr;
+  std::unique_ptr<ladder::GemmTarget> target_;
+  std::optional<ladder::GemmWeights> weights_;
 };
 
 }  // namespace pinch::cli

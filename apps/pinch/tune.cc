@@ -148,14 +148,9 @@ int tune_all(std::span<const std::unique_ptr<ladder::Task>> tasks, const TuneOpt
 int tune_gemm(GemmOptionGroup& gemm, const TuneOptions& options) {
   const auto policy = options.measure.policy(gemm.on_cuda());
   if (!policy) return report(policy.error());
-  const auto target = gemm.target();
-  if (!target) return report(target.error());
-  auto matrix = gemm.weights();
-  if (!matrix) return report(matrix.error());
-  ladder::GemmWeights weights(**target, std::move(*matrix), gemm.weights_name());
-  std::vector<std::unique_ptr<ladder::Task>> tasks;
-  for (const std::int64_t m : gemm.rows()) tasks.push_back(weights.task(m, gemm.output()));
-  return tune_all(tasks, options, *policy);
+  const auto tasks = gemm.tasks();
+  if (!tasks) return report(tasks.error());
+  return tune_all(*tasks, options, *policy);
 }
 
 int tune_attention(AttentionOptionGroup& attention, const TuneOptions& options) {
