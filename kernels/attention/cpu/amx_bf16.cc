@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "kernels/attention/cpu/avx512_softmax.h"
+#include "kernels/common/cpu/amx_tiles.h"
 
 namespace pinch::attention {
 namespace {
@@ -10,18 +11,8 @@ namespace {
 constexpr KernelShape kShape = shape_of(CpuIsa::kAmxBf16);
 constexpr int kTileRows = 16;
 
-// Palette 1 with every tile at its full 16 rows x 64 bytes. Static, because gcc's _tile_loadconfig tells the compiler
-// of its first 8 bytes only, and stores to a local would go.
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-static_assert(sizeof(TileConfig) == 64);
-constexpr TileConfig kConfig;
-
 PINCH_AMX_BF16 void begin() {
-  _tile_loadconfig(&kConfig);
+  _tile_loadconfig(&detail::kFullTiles);
 }
 PINCH_AMX_BF16 void end() {
   _tile_release();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/common/cpu/amx_tiles.h"
 #include "kernels/common/cpu/target.h"
 #include "kernels/gemm_bf16_fp4/cpu/avx512_decode.h"
 #include "kernels/gemm_bf16_fp4/cpu/kernels.h"
@@ -14,16 +15,6 @@ namespace {
 
 constexpr int kTileRows = 16, kTileColumns = 32;  // of activations
 constexpr int kTileBytes = 1024;
-
-// Palette 1 with every tile at its full 16 rows x 64 bytes. Static, because gcc's _tile_loadconfig tells the compiler
-// of its first 8 bytes only, and stores to a local would go.
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-static_assert(sizeof(TileConfig) == 64);
-constexpr TileConfig kConfig;
 
 // Sums of R x C tiles, kept in tiles 0 .. R * C - 1, to and from [16 R][stride] floats. Tile numbers are immediates,
 // hence the spelled-out cases.
@@ -141,7 +132,7 @@ PINCH_AMX_BF16 PINCH_INLINE void stream_format(const StripSpan& strips, const vo
   const std::uint8_t* chunk = strips.weights;
   PairDecoder<kFormat> decoder;
   decoder.start();
-  _tile_loadconfig(&kConfig);
+  _tile_loadconfig(&kFullTiles);
   Sums<kRowTiles, kStrips>::zero();
   decode_tiles<kFormat, kStrips>(decoder, chunk, apart, 0, tiles[0]);
   for (std::int64_t c = 0; c < strips.chunks; ++c) {
@@ -175,7 +166,7 @@ constexpr int kPart = 32;
 template <int kTileN>
 PINCH_AMX_BF16 void panel_kernel(const void* packed, const void* panel, std::int64_t k, bool accumulate, float* sums) {
   const auto* part = static_cast<const std::uint8_t*>(panel);
-  _tile_loadconfig(&kConfig);
+  _tile_loadconfig(&kFullTiles);
   for (int column = 0; column < kTileN; column += kPart) {
     const auto* a = static_cast<const std::uint8_t*>(packed);
     if (accumulate) {
