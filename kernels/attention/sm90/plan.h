@@ -1,0 +1,139 @@
+// What the host decides before a launch of the attention kernel: how query tiles are dealt out, what is prepared into
+// the workspace, and why a tactic cannot run a problem. No CUDA header, so that all of it is tested without a GPU.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/attention/sm90/tactic.h"
+#include "pinch/attention_problem.h"
+
+namespace pinch::attention::sm90 {
+
+struct DeviceFacts {
+  int sm_count = 0;
+  std::size_t l2_bytes = 0;
+};
+
+/// [batch, heads, rows, dim] of a device; dim is contiguous, strides count elements. With variable lengths the rows of
+/// all sequences follow one another and batch_stride is not read.
+struct Array {
+  void* data = nullptr;
+  std::int64_t batch_stride = 0;
+  std::int64_t head_stride = 0;
+  std::int64_t row_stride = 0;
+};
+
+/// One call; every pointer is the device's.
+struct LaunchCall {
+  Array q, k, v;         // bf16
+  Array o;               // bf16 or float, as the problem says
+  float* lse = nullptr;  // natural; [batch, heads, seq], with variable lengths [heads, rows]; or null
+  std::int64_t lse_batch_stride = 0;
+  std::int64_t lse_head_stride = 0;
+  float scale = 0;  // of the scores; above 0
+  /// Variable lengths: batch + 1 ascending offsets each; both or none. The totals are their last elements, which the
+  /// host must know.
+  const std::int32_t* cu_seqlens_q = nullptr;
+  const std::int32_t* cu_seqlens_kv = nullptr;
+  std::int64_t total_q = 0;
+  std::int64_t total_kv = 0;
+  void* workspace = nullptr;  // workspace_bytes() of them, the first kCounterBytes zeroed once
+};
+
+/// Alignment in bytes of q, k, v and the workspace; strides of q, k and v are multiples of kStrideMultiple elements,
+/// those of o of 2.
+inline constexpr std::size_t kAlignment = 16;
+inline constexpr std::int64_t kStrideMultiple = 8;
+
+/// Counters between CTAs, zero between launches.
+inline constexpr std::size_t kCounterBytes = 256;
+
+constexpr std::int64_t round_up_to(std::int64_t value, std::int64_t step) {
+  return (value + step - 1) / step * step;
+}
+
+/// What prepare() writes, by offset from the workspace's begin; 0 bytes where the kind needs none of it. Sequences of
+/// variable length keep the room of the longest.
+struct Prepared {
+  std::size_t scales;    // FP32: of q [batch, heads], of k and of v [batch, kv_heads]
+  std::size_t q;         // e4m3 [batch, heads, seq, dim]
+  std::size_t k;         // e4m3 [batch, kv_heads, kv_seq, dim]
+  std::size_t v;         // fp8: e4m3 [batch, kv_heads, dim, padded_kv]; fp4: codes, in the kernel's order
+  std::size_t v_scales;  // fp4: e4m3, in the kernel's order
+  std::size_t bytes;     // of the whole workspace
+  std::int64_t padded_kv;
+};
+inline constexpr std::int64_t kPreparedKeys = 128;  // V is prepared in tiles of so many keys
+
+constexpr Prepared prepared_layout(const AttentionProblem& p) {
+  Prepared at{};
+  at.padded_kv = round_up_to(p.kv_seq, kPreparedKeys);
+  std::size_t end = kCounterBytes;
+  const auto take = [&](std::int64_t bytes) {
+    const std::size_t begin = end;
+    end += static_cast<std::size_t>(round_up_to(bytes, 1024));
+    return begin;
+  };
+  const std::int64_t values = p.batch * p.kv_heads * at.padded_kv * p.dim;
+  at.scales = take(p.pv == PvType::kBf16 && p.qk == QkType::kBf16 ? 0 : 4 * p.batch * (p.heads + 2 * p.kv_heads));
+  at.q = take(p.qk == QkType::kFp8 ? p.batch * p.heads * p.seq * p.dim : 0);
+  at.k = take(p.qk == QkType::kFp8 ? p.batch * p.kv_heads * p.kv_seq * p.dim : 0);
+  at.v = take(p.pv == PvType::kFp8 ? values : p.pv == PvType::kFp4 ? values / 2 : 0);
+  at.v_scales = take(p.pv == PvType::kFp4 ? values / kGroup : 0);
+  at.bytes = end;
+  return at;
+}
+/// Needs no tactic: one workspace serves all tactics of a problem, one launch at a time.
+constexpr std::size_t workspace_bytes(const AttentionProblem& problem) {
+  return prepared_layout(problem).bytes;
+}
+
+constexpr Kind kind_of(const AttentionProblem& p) {
+  return {static_cast<int>(p.dim), p.qk, p.pv};
+}
+
+/// Query tiles of a problem in the order in which they are taken: groups of heads; of a group the last queries, whose
+/// causal rows are the longest, first.
+struct Walk {
+  int q_tiles = 0;  // of the longest sequence
+  int heads = 0;    // batch * heads
+  int group = 1;    // heads walked together
+
+  struct Place {
+    int q_tile, head;
+  };
+  PINCH_HD constexpr int tiles() const { return q_tiles * heads; }
+  PINCH_HD constexpr Place place(int index) const {
+    const int of_group = group * q_tiles, g = index / of_group, first = g * group, inside = index - g * of_group;
+    const int left = heads - first, width = left < group ? left : group;
+    return {q_tiles - 1 - inside / width, first + inside % width};
+  }
+};
+
+/// Of a legal tactic.
+inline Walk make_walk(const Tactic& tactic, const AttentionProblem& p, const DeviceFacts& device) {
+  const std::int64_t heads = p.batch * p.heads;
+  std::int64_t group = tactic.heads;
+  if (group == 0) {
+    // Half of the L2 for the keys and values of the heads that are walked together; heads of a kv head share them.
+    const std::int64_t kv_bytes = p.kv_seq * p.dim * (qk_bytes(p.qk) + pv_bytes(p.pv));
+    const std::int64_t fit = std::max<std::int64_t>(1, static_cast<std::int64_t>(device.l2_bytes / 2) / kv_bytes);
+    group = fit * (p.heads / p.kv_heads);
+  }
+  return {static_cast<int>((p.seq + tactic.tile.tile_q - 1) / tactic.tile.tile_q), static_cast<int>(heads),
+          static_cast<int>(std::clamp<std::int64_t>(group, 1, heads))};
+}
+
+/// Why a tactic cannot run a problem on a device; empty if it can. Each text is the rule's name in sweeps.
+inline std::string_view illegal(const Tactic& tactic, const AttentionProblem& p, const DeviceFacts& device) {
+  if (const auto why = illegal(kind_of(p), tactic); !why.empty()) return why;
+  if (device.sm_count < 1) return "the device has no SMs";
+  const std::int64_t tiles = (p.seq + tactic.tile.tile_q - 1) / tactic.tile.tile_q * p.batch * p.heads;
+  if (tiles > (1 << 30)) return "seq, batch and heads give more than 2^30 query tiles";
+  return {};
+}
+
+}  // namespace pinch::attention::sm90
