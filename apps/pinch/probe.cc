@@ -5,7 +5,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <regex>
 #include <vector>
 
 #include "apps/pinch/cli.h"
@@ -25,16 +24,6 @@ struct ProbeOptions {
 // "90a" is sm_90a.
 std::string full_arch(const std::string& arch) {
   return arch.rfind("sm_", 0) == 0 ? arch : "sm_" + arch;
-}
-
-Result<void> check_only(const std::string& only) {
-  try {
-    static_cast<void>(std::regex(only));
-    return {};
-  } catch (const std::regex_error& error) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--only '{}' is no regular expression: {}", only, error.what()), ""};
-  }
 }
 
 int list(const ProbeOptions& options) {
@@ -164,7 +153,6 @@ int measure(const ProbeOptions& options) {
 }
 
 int run(ProbeOptions& options) {
-  if (const auto valid = check_only(options.only); !valid) return report(valid.error());
   if (options.list) return list(options);
   if (options.prove) return prove(options);
   return measure(options);

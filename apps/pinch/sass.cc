@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
-#include <regex>
 #include <set>
 #include <vector>
 
 #include "apps/pinch/cli.h"
+#include "workbench/pattern/pattern.h"
 #include "workbench/sass/diff.h"
 #include "workbench/sass/input.h"
 #include "workbench/sass/report_json.h"
@@ -33,15 +33,6 @@ struct Analysed {
   sass::Program program;
   std::vector<sass::KernelReport> reports;
 };
-
-Result<std::regex> kernel_filter(const std::string& pattern) {
-  try {
-    return std::regex(pattern);
-  } catch (const std::regex_error& error) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--kernel '{}' is no regular expression: {}", pattern, error.what()), ""};
-  }
-}
 
 // SassOptions that arrive as text: "consumer=8", "MUFU,F2FP", "90a".
 Result<void> prepare(SassOptions& options) {
@@ -98,8 +89,8 @@ Result<Analysed> analyse_file(const std::string& path, const SassOptions& option
   }
   if (!options.pairs.empty()) PINCH_TRY(sass::check_pairs(options.analysis.pairs, program));
   if (!options.kernel.empty()) {
-    PINCH_ASSIGN(wanted, kernel_filter(options.kernel));
-    std::erase_if(program.kernels, [&](const sass::Kernel& k) { return !std::regex_search(k.name, wanted); });
+    PINCH_ASSIGN(wanted, Pattern::compile(options.kernel, "--kernel"));
+    std::erase_if(program.kernels, [&](const sass::Kernel& k) { return !wanted.found_in(k.name); });
     if (program.kernels.empty())
       return Error{ErrorCode::kNotFound, fmt::format("no kernel matches --kernel '{}'", options.kernel), path};
   }

@@ -144,23 +144,35 @@ Result<sweep::Choice> breaking_point(const sweep::Subject& subject, const sweep:
   return nearest->second;
 }
 
-Result<void> demonstrate(const Options& options, const sweep::Subject& subject, const sweep::Values& problem,
-                         sweep::ProcessExecutor& executor, sweep::Report& report) {
-  const sweep::Space space(subject, problem);
+// Places in subject.rules of the contracts that --demonstrate names.
+Result<std::vector<std::size_t>> contracts_to_break(const Options& options, const sweep::Subject& subject) {
+  std::vector<std::string> known;
+  for (const sweep::Rule& rule : subject.rules) {
+    if (rule.contract) known.push_back("'" + rule.id + "'");
+  }
+  std::vector<std::size_t> places;
   for (const std::string& id : options.demonstrate) {
     const auto found = std::find_if(subject.rules.begin(), subject.rules.end(),
-                                    [&](const sweep::Rule& rule) { return rule.id == id; });
-    if (found == subject.rules.end() || !found->contract) {
-      std::string known;
-      for (const sweep::Rule& rule : subject.rules) {
-        if (rule.contract) known += fmt::format("{}'{}'", known.empty() ? "" : ", ", rule.id);
-      }
-      return Error{ErrorCode::kInvalidArgument, fmt::format("'{}' is no contract; there are: {}", id, known),
+                                    [&](const sweep::Rule& rule) { return rule.contract && rule.id == id; });
+    if (found == subject.rules.end()) {
+      return Error{ErrorCode::kInvalidArgument,
+                   known.empty() ? fmt::format("there is no '{}': {} has no [[contract]]", id, subject.file)
+                                 : fmt::format("'{}' is no contract; there are: {}", id, fmt::join(known, ", ")),
                    "--demonstrate"};
     }
-    PINCH_ASSIGN(choice, breaking_point(subject, problem, static_cast<std::size_t>(found - subject.rules.begin())));
+    places.push_back(static_cast<std::size_t>(found - subject.rules.begin()));
+  }
+  return places;
+}
+
+Result<void> demonstrate(const std::vector<std::size_t>& contracts, const sweep::Subject& subject,
+                         const sweep::Values& problem, sweep::ProcessExecutor& executor, sweep::Report& report) {
+  const sweep::Space space(subject, problem);
+  for (const std::size_t contract : contracts) {
+    PINCH_ASSIGN(choice, breaking_point(subject, problem, contract));
     PINCH_ASSIGN(shown, executor.demonstrate(space, choice, 5));
-    report.demonstrations.push_back({&*found, sweep::problem_text(subject, problem), std::move(shown)});
+    report.demonstrations.push_back(
+        {&subject.rules[contract], sweep::problem_text(subject, problem), std::move(shown)});
   }
   return {};
 }
@@ -226,6 +238,8 @@ int sweep_subject(Options& options) {
   const auto subject = sweep::read_subject(options.spec);
   if (!subject) return report(subject.error());
   options.sweep.policy.lower_is_better = subject->metric.lower_is_better;
+  const auto contracts = contracts_to_break(options, *subject);
+  if (!contracts) return report(contracts.error());
   auto devices = device_sets(options.sweep.devices, subject->gpus);
   if (!devices) return report(devices.error());
   options.sweep.devices = *devices;
@@ -300,7 +314,7 @@ int sweep_subject(Options& options) {
       document.warnings.push_back(
           fmt::format("outputs were not compared: the default itself ended in {}", executor.baseline_failure()));
     }
-    if (const auto shown = demonstrate(options, *subject, problem, executor, document); !shown) {
+    if (const auto shown = demonstrate(*contracts, *subject, problem, executor, document); !shown) {
       error = shown.error();
       break;
     }

@@ -132,6 +132,13 @@ class QuantizeTest(CliTest):
         self.assertEqual(chosen("--exclude", r"a\."), ["b.weight"])
         self.assertEqual(chosen("--include", "a", "--include", "b", "--exclude", "^b"), ["a.weight"])
 
+    def test_no_name_and_no_pattern_makes_the_search_endless(self):
+        # A matcher that recurses overflows its stack on the name; one that backtracks never ends on the nested repeats.
+        name = "x" * 100_000
+        self.write_model({name: ("F32", [2, 32], safetensors.f32(normal(64, 3)))})
+        rows = self.json_of("quantize", self.model, "--out", self.out, "--include", "^(?:x|y)*$", "--exclude", "(x+x+)+y")["tensors"]
+        self.assertEqual([row["name"] for row in rows if row["action"] == "quantized"], [name])
+
     def test_writes_the_configuration(self):
         self.write_model()
         self.quantize("--exclude", "^b", "--config", "hf_quant_config.json")
@@ -164,6 +171,7 @@ class QuantizeTest(CliTest):
         self.refused("--format", "int4", says=["int4", "nvfp4", "mxfp4"])
         self.refused("--layout", "gguf", says=["gguf", "modelopt", "compressed-tensors"])
         self.refused("--include", "(", says=["--include", "'('", "regular expression"])
+        self.refused("--exclude", r"(a)\1", says=["--exclude", "invalid escape sequence"])
         self.refused("--include", "no_such", says="none of 3 tensors is selected")
         self.refused("--frmat", "nvfp4", says="--format")
         self.refuses("quantize", self.model, says="--out")

@@ -171,6 +171,11 @@ reason = "the producer overtakes the consumer"
         self.assertEqual((shown[0]["knobs"], shown[0]["verdict"]), ({"stages": 3}, "wrong"))
         self.refuses(*self.arguments(spec, "--demonstrate", "other"), says="'other' is no contract; there are: 'handoff'")
 
+    def test_a_contract_that_is_none_is_refused_before_anything_runs(self):
+        spec = self.subject(LOGGER)
+        self.refuses(*self.arguments(spec, "--demonstrate", "nothing"), says=["there is no 'nothing'", "has no [[contract]]"])
+        self.assertFalse((self.folder / "log").exists())
+
     def test_lists_and_counts_without_running(self):
         spec = self.subject(LOGGER)
         run = self.succeeds(*self.arguments(spec, "--list"))
@@ -261,6 +266,17 @@ make = {values = ["echo 2 > $PINCH_OUTPUTS/rate", "mkfifo $PINCH_OUTPUTS/rate", 
         self.assertEqual([point["verdict"] for point in points].count("ok"), 1)
         for point in points[1:]:
             self.assertIn("no regular file rate", point["detail"])
+
+    def test_no_output_and_no_pattern_makes_a_regex_metric_endless(self):
+        # A matcher that recurses overflows its stack on the line; one that backtracks never ends on the nested repeats.
+        for pattern in ("(?:x|y)* time: ([0-9.]+)", "(?:x+x+)+y|time: ([0-9.]+)"):
+            spec = self.subject(f"""
+name = "long_line"
+command = ["sh", "-c", "head -c 1048576 /dev/zero | tr '\\\\0' x; echo ' time: 2.5'"]
+metric = {{kind = "regex", pattern = "{pattern}"}}
+""")
+            point = self.sweep(spec, "--repeats", 1)["points"][0]
+            self.assertEqual((point["verdict"], point["metric"]), ("ok", 2.5), pattern)
 
     def test_runs_on_the_cpus_it_is_given(self):
         cpu = max(os.sched_getaffinity(0))

@@ -65,7 +65,8 @@ TEST(SubjectFile, NamesTheLineAndWhatIsAllowed) {
                         "did you mean tile"));
   EXPECT_THAT(error_of("[[constraint]]\nrequire = \"tile <\"\nreason = \"x\"\n"),
               HasSubstr(":17: column 7 of \"tile <\": unexpected_end"));
-  EXPECT_THAT(error_of("[[constraint]]\nrequire = \"tile < 8\"\n"), HasSubstr(":16: the key 'reason' is missing"));
+  EXPECT_THAT(error_of("[[constraint]]\nrequire = \"tile < 8\"\n"),
+              HasSubstr(":16: the key 'reason' is missing; it is a text in quotes"));
   EXPECT_THAT(error_of("[let]\na = \"b\"\nb = \"c + tile\"\nc = \"a\"\n"),
               HasSubstr(":17: cyclic_definition: a -> b -> c -> a"));
   EXPECT_THAT(error_of("[knobs.stages]\nvalues = [1, 2]\ndefault = 3\n"),
@@ -81,15 +82,43 @@ TEST(SubjectFile, NamesTheLineAndWhatIsAllowed) {
               HasSubstr("a range goes from <= to"));
   EXPECT_THAT(error_of("[inputs.a]\ndtype = \"f31\"\nshape = [\"m\"]\n"), HasSubstr(":17: 'dtype' is one of: bf16"));
   EXPECT_THAT(error_of("[inputs.a]\ndtype = \"f32\"\nshape = [\"tile\"]\n"), HasSubstr("unknown_name: \"tile\""));
-  EXPECT_THAT(error_of("", "name = \"x\"\ncommand = [\"./x\"]\n"), HasSubstr(":1: the key 'metric' is missing"));
+  EXPECT_THAT(
+      error_of("", "name = \"x\"\ncommand = [\"./x\"]\n"),
+      HasSubstr(
+          ":1: the key 'metric' is missing; it is a table, [metric], whose 'kind' is one of: json, regex, file, wall"));
+  EXPECT_THAT(error_of("", "name = \"x\"\ncommand = [\"./x\"]\n[metric]\nname = \"ms\"\n"),
+              HasSubstr(":3: the key 'kind' is missing; it is one of: json, regex, file, wall"));
+  EXPECT_THAT(error_of("[inputs.a]\nshape = [\"m\"]\n"),
+              HasSubstr("the key 'dtype' is missing; it is one of: bf16, f16"));
+  EXPECT_THAT(error_of("[knobs.s]\nkind = \"env\"\ndefault = 1\n"),
+              HasSubstr(":16: the key 'values' is missing; it is a value, a list of them, or {from, to, step}"));
   EXPECT_THAT(error_of("", "name = \"x\"\ncommand = [\"./x\", \"${tyle}\"]\n[metric]\nkind = \"wall\"\n"),
               HasSubstr(":2: ${tyle} is unknown; there are: inputs"));
   EXPECT_THAT(error_of("", "name = \"x\"\ncommand = \"./x\"\n[metric]\nkind = \"wall\"\n"),
               HasSubstr(":2: 'command' is a list"));
   EXPECT_THAT(error_of("", "name = \"x\"\ncommand = [\"./x\"]\n[metric]\nkind = \"regex\"\npattern = \"([0-9]\"\n"),
-              HasSubstr("'pattern' is no regular expression"));
+              HasSubstr(":5: '([0-9]' is no regular expression: missing )"));
+  EXPECT_THAT(error_of("", "name = \"x\"\ncommand = [\"./x\"]\n[metric]\nkind = \"regex\"\npattern = '(a)\\1'\n"),
+              HasSubstr(":5: '(a)\\1' is no regular expression: invalid escape sequence"));
   EXPECT_THAT(error_of("", "name = \"x\"\ncommand = [\"./x\"]\n[metric]\nkind = \"regex\"\npattern = \"[0-9]\"\n"),
               HasSubstr("'pattern' has one group"));
+}
+
+TEST(SubjectFile, RefusesWhatNoProgramCanBeGiven) {
+  const std::string env = "values = [1]\ndefault = 1\n";
+  EXPECT_THAT(error_of("[knobs.s]\nkind = \"env\"\ntarget = \"A=B\"\n" + env),
+              HasSubstr(":16: \"A=B\" is no variable's name: at least one character, none of them '=' or NUL"));
+  EXPECT_THAT(error_of("[knobs.s]\nkind = \"env\"\ntarget = \"\"\n" + env), HasSubstr("\"\" is no variable's name"));
+  EXPECT_THAT(error_of("[environment]\n\"A=B\" = 1\n"), HasSubstr(":17: \"A=B\" is no variable's name"));
+  EXPECT_THAT(error_of("[environment]\n\"A\\u0000\" = 1\n"), HasSubstr(":17: \"A\\x00\" is no variable's name"));
+  EXPECT_THAT(error_of("[knobs.s]\nkind = \"define\"\ntarget = \"F(x)\"\n" + env),
+              HasSubstr("\"F(x)\" is no macro's name"));
+  for (const char* nul : {"[knobs.s]\nkind = \"env\"\ntarget = \"A\\u0000\"\n", "[environment]\nA = \"b\\u0000\"\n",
+                          "[knobs.s]\nkind = \"env\"\nvalues = [\"\\u0000\"]\n"}) {
+    EXPECT_THAT(error_of(nul), HasSubstr("holds a NUL")) << nul;
+  }
+  EXPECT_THAT(error_of("", "name = \"x\"\ncommand = [\"./x\", \"a\\u0000b\"]\n[metric]\nkind = \"wall\"\n"),
+              HasSubstr(":2: \"a\\x00b\" holds a NUL"));
 }
 
 TEST(SubjectFile, Substitutes) {

@@ -15,10 +15,10 @@
 #include <memory>
 #include <numeric>
 #include <random>
-#include <regex>
 
 #include "pinch/version.h"
 #include "workbench/measure/add_chain.h"
+#include "workbench/pattern/pattern.h"
 
 namespace pinch::probe {
 namespace {
@@ -94,10 +94,10 @@ class CpuRun {
   }
 
   Result<Model> run() {
-    const std::regex only(options_.only.empty() ? "." : options_.only);
+    PINCH_ASSIGN(only, Pattern::compile(options_.only, "--only"));
     std::vector<const CpuProbe*> chosen;
     for (const CpuProbe& probe : cpu_probes()) {
-      if (std::regex_search(probe.name, only)) chosen.push_back(&probe);
+      if (only.found_in(probe.name)) chosen.push_back(&probe);
     }
     if (chosen.empty()) {
       std::string names;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <regex>
 
+#include "workbench/pattern/pattern.h"
 #include "workbench/probe/cuda_probe.h"
 
 namespace pinch::probe {
@@ -247,14 +247,14 @@ Result<std::vector<CudaKernel>> choose_kernels(const CudaOptions& options) {
                  fmt::format("--arch '{}': probes are compiled for {}", options.arch, fmt::join(cuda_archs(), " ")),
                  ""};
   const int sm = sm_of(options.arch);
-  const std::regex only(options.only.empty() ? "." : options.only);
+  PINCH_ASSIGN(only, Pattern::compile(options.only, "--only"));
   std::vector<CudaKernel> kernels;
   std::map<std::string, const CudaProbe*> by_name;
   for (std::size_t p = 0; p < options.probes->size(); ++p) {
     const CudaProbe& probe = (*options.probes)[p];
     if (!probe.exists_on(sm)) continue;
     by_name[probe.name] = &probe;
-    if (!std::regex_search(probe.name, only)) continue;
+    if (!only.found_in(probe.name)) continue;
     for (const int chains : kChainCounts) {
       if (chains > probe.most_chains) break;
       for (const int operations : {least_operations(probe), 2 * least_operations(probe)})
@@ -272,7 +272,7 @@ Result<std::vector<CudaKernel>> choose_kernels(const CudaOptions& options) {
   for (std::size_t p = 0; options.pairs && p < cuda_pairs().size(); ++p) {
     const auto first = by_name.find(cuda_pairs()[p].first), second = by_name.find(cuda_pairs()[p].second);
     if (first == by_name.end() || second == by_name.end()) continue;
-    if (!std::regex_search(first->first, only) || !std::regex_search(second->first, only)) continue;
+    if (!only.found_in(first->first) || !only.found_in(second->first)) continue;
     const int least = std::min(least_operations(*first->second), least_operations(*second->second));
     for (const int operations : {least, 2 * least})
       kernels.push_back(

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -35,6 +34,12 @@ void require_names(TomlReader& reader, const Expression& expression, std::span<c
   }
 }
 
+void require_variable(TomlReader& reader, const toml::node& place, std::string_view name) {
+  if (!name.empty() && name.find('=') == std::string_view::npos && name.find('\0') == std::string_view::npos) return;
+  reader.fail(place, fmt::format("{} is no variable's name: at least one character, none of them '=' or NUL",
+                                 quote_name(name)));
+}
+
 void read_knobs(TomlReader& reader, const toml::table& root, Subject& subject) {
   const toml::table* knobs = reader.table(root, "knobs");
   if (knobs == nullptr) return;
@@ -51,8 +56,15 @@ void read_knobs(TomlReader& reader, const toml::table& root, Subject& subject) {
     std::transform(upper.begin(), upper.end(), upper.begin(),
                    [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
     knob.target = reader.text(*table, "target", false, upper);
-    if (const toml::node* values = reader.get(*table, "values", true)) knob.values = reader.values(*values);
-    if (const toml::node* standard = reader.get(*table, "default", true)) {
+    if (knob.kind == KnobKind::kEnv) require_variable(reader, node, knob.target);
+    if (knob.kind == KnobKind::kDefine && !is_name(knob.target)) {
+      reader.fail(node, fmt::format("{} is no macro's name: letters, digits and _, not beginning with a digit",
+                                    quote_name(knob.target)));
+    }
+    if (const toml::node* values = reader.get(*table, "values", true, "a value, a list of them, or {from, to, step}")) {
+      knob.values = reader.values(*values);
+    }
+    if (const toml::node* standard = reader.get(*table, "default", true, "one of the values")) {
       const auto wanted = reader.value(*standard);
       const auto found = std::find_if(knob.values.begin(), knob.values.end(),
                                       [&](const Value& each) { return wanted && same(each, *wanted); });
@@ -111,7 +123,7 @@ void read_lets(TomlReader& reader, const toml::table& root, Subject& subject) {
 }
 
 void read_rules(TomlReader& reader, const toml::table& root, std::string_view key, bool contract, Subject& subject) {
-  const toml::node* node = reader.get(root, key, false);
+  const toml::node* node = root.get(key);
   if (node == nullptr) return;
   const toml::array* array = node->as_array();
   if (array == nullptr) return reader.fail(*node, fmt::format("rules are written as [[{}]]", key));
@@ -123,7 +135,10 @@ void read_rules(TomlReader& reader, const toml::table& root, std::string_view ke
     reader.allow(*table, key, {"id", "require", "reason"});
     Rule rule;
     rule.contract = contract;
-    if (const toml::node* require = reader.get(*table, "require", true)) rule.require = reader.expression(*require);
+    if (const toml::node* require =
+            reader.get(*table, "require", true, "an expression, as in \"tile * stages <= 4096\"")) {
+      rule.require = reader.expression(*require);
+    }
     rule.reason = reader.text(*table, "reason", true);
     rule.id = reader.text(*table, "id", false, rule.require.text());
     require_names(reader, rule.require, allowed);
@@ -136,11 +151,12 @@ void read_rules(TomlReader& reader, const toml::table& root, std::string_view ke
 }
 
 std::vector<Expression> read_shape(TomlReader& reader, const toml::table& table, const Subject& subject) {
+  constexpr std::string_view kAllowed = "a list, as in [\"m\", \"2 * k\", 64]";
   std::vector<Expression> shape;
-  const toml::node* node = reader.get(table, "shape", true);
+  const toml::node* node = reader.get(table, "shape", true, kAllowed);
   if (node == nullptr) return shape;
   const toml::array* array = node->as_array();
-  if (array == nullptr) return reader.fail(*node, "'shape' is a list, as in [\"m\", \"2 * k\", 64]"), shape;
+  if (array == nullptr) return reader.fail(*node, fmt::format("'shape' is {}", kAllowed)), shape;
   std::vector<std::string> axes;
   for (const Axis& axis : subject.problem) axes.push_back(axis.name);
   for (const toml::node& each : *array) {
@@ -150,17 +166,17 @@ std::vector<Expression> read_shape(TomlReader& reader, const toml::table& table,
   return shape;
 }
 
-std::optional<DType> read_dtype(TomlReader& reader, const toml::table& table, bool required) {
-  const toml::node* node = reader.get(table, "dtype", required);
-  if (node == nullptr) return std::nullopt;
-  static const std::vector<std::pair<std::string, DType>> kNames = {
-      {"bf16", DType::kBf16},   {"f16", DType::kF16},     {"f32", DType::kF32}, {"f64", DType::kF64},
-      {"e4m3", DType::kF8E4m3}, {"e5m2", DType::kF8E5m2}, {"e2m1", DType::kF4}, {"u8", DType::kU8}};
-  for (const auto& [name, type] : kNames) {
-    if (node->is_string() && node->as_string()->get() == name) return type;
-  }
-  reader.fail(*node, "'dtype' is one of: bf16, f16, f32, f64, e4m3, e5m2, e2m1, u8");
-  return std::nullopt;
+DType read_dtype(TomlReader& reader, const toml::table& table) {
+  return reader.choice(table, "dtype", DType::kF32,
+                       {{"bf16", DType::kBf16},
+                        {"f16", DType::kF16},
+                        {"f32", DType::kF32},
+                        {"f64", DType::kF64},
+                        {"e4m3", DType::kF8E4m3},
+                        {"e5m2", DType::kF8E5m2},
+                        {"e2m1", DType::kF4},
+                        {"u8", DType::kU8}},
+                       true);
 }
 
 void read_inputs(TomlReader& reader, const toml::table& root, Subject& subject) {
@@ -177,7 +193,7 @@ void read_inputs(TomlReader& reader, const toml::table& root, Subject& subject) 
       reader.allow(*table, "an input taken from a file", {"file"});
       if (fs::path(input.file).is_relative()) input.file = subject.folder + "/" + input.file;
     } else {
-      input.dtype = read_dtype(reader, *table, true).value_or(DType::kF32);
+      input.dtype = read_dtype(reader, *table);
       input.shape = read_shape(reader, *table, subject);
       input.distribution = reader.choice(*table, "distribution", Distribution::kNormal,
                                          {{"normal", Distribution::kNormal},
@@ -206,7 +222,7 @@ void read_outputs(TomlReader& reader, const toml::table& root, Subject& subject)
     output.tensor = reader.text(*table, "tensor");
     const std::string kind = fs::path(output.file).extension();
     if (kind != ".npy" && kind != ".safetensors") {
-      output.dtype = read_dtype(reader, *table, true);
+      output.dtype = read_dtype(reader, *table);
       output.shape = read_shape(reader, *table, subject);
     }
     if (reader.failed()) return;
@@ -216,33 +232,32 @@ void read_outputs(TomlReader& reader, const toml::table& root, Subject& subject)
 }
 
 void read_metric(TomlReader& reader, const toml::table& root, Subject& subject) {
-  const toml::node* node = reader.get(root, "metric", true);
+  const TomlReader::Choices<MetricKind> kinds = {{"json", MetricKind::kJson},
+                                                 {"regex", MetricKind::kRegex},
+                                                 {"file", MetricKind::kFile},
+                                                 {"wall", MetricKind::kWall}};
+  reader.get(root, "metric", true, "a table, [metric], whose 'kind' is " + TomlReader::one_of(kinds));
   const toml::table* table = reader.table(root, "metric");
-  if (node == nullptr || table == nullptr) return;
+  if (table == nullptr) return;
   Metric& metric = subject.metric;
-  metric.kind = reader.choice(*table, "kind", MetricKind::kWall,
-                              {{"json", MetricKind::kJson},
-                               {"regex", MetricKind::kRegex},
-                               {"file", MetricKind::kFile},
-                               {"wall", MetricKind::kWall}},
-                              true);
+  metric.kind = reader.choice(*table, "kind", MetricKind::kWall, kinds, true);
   std::vector<std::string> keys = {"kind", "unit", "better"};
   if (metric.kind != MetricKind::kWall) keys.emplace_back("name");
   if (metric.kind == MetricKind::kRegex) keys.emplace_back("pattern");
   if (metric.kind == MetricKind::kFile) keys.emplace_back("file");
   reader.allow(*table, "this metric", keys);
   metric.name = reader.text(*table, "name", metric.kind == MetricKind::kJson, "time");
-  metric.pattern = reader.text(*table, "pattern", metric.kind == MetricKind::kRegex);
+  const std::string expression = reader.text(*table, "pattern", metric.kind == MetricKind::kRegex);
   metric.file = reader.text(*table, "file", metric.kind == MetricKind::kFile);
   metric.unit = reader.text(*table, "unit", false, metric.kind == MetricKind::kWall ? "s" : "");
   metric.lower_is_better = reader.choice(*table, "better", true, {{"lower", true}, {"higher", false}});
   if (reader.failed() || metric.kind != MetricKind::kRegex) return;
-  try {
-    if (std::regex(metric.pattern).mark_count() != 1)
-      reader.fail(*table, "'pattern' has one group around the number, as in \"time: ([0-9.]+)\"");
-  } catch (const std::regex_error& error) {
-    reader.fail(*table, fmt::format("'pattern' is no regular expression: {}", error.what()));
+  auto pattern = Pattern::compile(expression, reader.where(*table->get("pattern")));
+  if (!pattern) return reader.fail(pattern.error());
+  if (pattern->groups() != 1) {
+    reader.fail(*table->get("pattern"), "'pattern' has one group around the number, as in \"time: ([0-9.]+)\"");
   }
+  metric.pattern = std::move(*pattern);
 }
 
 void read_limits(TomlReader& reader, const toml::table& root, Subject& subject) {
@@ -253,7 +268,7 @@ void read_limits(TomlReader& reader, const toml::table& root, Subject& subject) 
   subject.memory_bytes = static_cast<std::uint64_t>(std::min(reader.number(*table, "memory_mib", 1) * (1 << 20), 1e18));
   if (!table->contains("memory_mib")) subject.memory_bytes = 0;
   subject.gpus = static_cast<int>(std::clamp<std::int64_t>(reader.integer(*table, "gpus", 0), 0, 1024));
-  if (const toml::node* cpus = reader.get(*table, "cpus", false)) {
+  if (const toml::node* cpus = table->get("cpus")) {
     for (const Value& each : reader.values(*cpus)) {
       const auto* cpu = std::get_if<std::int64_t>(&each);
       if (cpu == nullptr || *cpu < 0 || *cpu > 1023) return reader.fail(*cpus, "'cpus' is a list of CPU numbers");
@@ -397,6 +412,7 @@ Result<Subject> read_table(const toml::table& root, std::string_view text, const
   read_limits(reader, root, subject);
   if (const toml::table* environment = reader.table(root, "environment")) {
     for (const auto& [key, node] : *environment) {
+      require_variable(reader, node, key.str());
       const auto value = reader.value(node);
       if (value) subject.environment.emplace_back(key.str(), to_string(*value));
     }

@@ -12,6 +12,7 @@
 #include "pinch/tensor.h"
 #include "workbench/check/gate.h"
 #include "workbench/check/inputs.h"
+#include "workbench/pattern/pattern.h"
 #include "workbench/sweep/expression.h"
 #include "workbench/sweep/value.h"
 
@@ -66,9 +67,9 @@ struct Output {
 enum class MetricKind : std::uint8_t { kJson, kRegex, kFile, kWall };
 struct Metric {
   MetricKind kind = MetricKind::kWall;
-  std::string name;     ///< JSON key, or what the number is called
-  std::string pattern;  ///< regular expression with one group
-  std::string file;     ///< within PINCH_OUTPUTS
+  std::string name;                ///< JSON key, or what the number is called
+  std::optional<Pattern> pattern;  ///< of kRegex; one group
+  std::string file;                ///< within PINCH_OUTPUTS
   std::string unit = "s";
   bool lower_is_better = true;
 };

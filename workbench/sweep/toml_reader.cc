@@ -38,22 +38,32 @@ void TomlReader::allow(const toml::table& table, std::string_view what, std::vec
   }
 }
 
-const toml::node* TomlReader::get(const toml::table& table, std::string_view key, bool required) {
+const toml::node* TomlReader::get(const toml::table& table, std::string_view key, bool required,
+                                  std::string_view allowed) {
   const toml::node* node = table.get(key);
-  if (node == nullptr && required) fail(table, fmt::format("the key '{}' is missing", key));
+  if (node == nullptr && required) fail(table, fmt::format("the key '{}' is missing; it is {}", key, allowed));
   return node;
 }
 
+std::optional<std::string> TomlReader::word(const toml::node& node) {
+  const auto* text = node.as_string();
+  if (text == nullptr) return std::nullopt;
+  if (text->get().find('\0') == std::string::npos) return text->get();
+  fail(node, fmt::format("{} holds a NUL, which no text here may", quote_name(text->get())));
+  return std::string();
+}
+
 std::string TomlReader::text(const toml::table& table, std::string_view key, bool required, std::string otherwise) {
-  const toml::node* node = get(table, key, required);
+  constexpr std::string_view kAllowed = "a text in quotes";
+  const toml::node* node = get(table, key, required, kAllowed);
   if (node == nullptr) return otherwise;
-  if (const auto* value = node->as_string()) return value->get();
-  fail(*node, fmt::format("'{}' is a text in quotes", key));
+  if (auto text = word(*node)) return std::move(*text);
+  fail(*node, fmt::format("'{}' is {}", key, kAllowed));
   return otherwise;
 }
 
 double TomlReader::number(const toml::table& table, std::string_view key, double otherwise) {
-  const toml::node* node = get(table, key, false);
+  const toml::node* node = table.get(key);
   if (node == nullptr) return otherwise;
   const auto value = node->value<double>();
   if (value && node->is_number() && std::isfinite(*value) && *value > 0) return *value;
@@ -62,7 +72,7 @@ double TomlReader::number(const toml::table& table, std::string_view key, double
 }
 
 std::int64_t TomlReader::integer(const toml::table& table, std::string_view key, std::int64_t otherwise) {
-  const toml::node* node = get(table, key, false);
+  const toml::node* node = table.get(key);
   if (node == nullptr) return otherwise;
   if (const auto* value = node->as_integer()) return value->get();
   fail(*node, fmt::format("'{}' is an integer", key));
@@ -70,7 +80,7 @@ std::int64_t TomlReader::integer(const toml::table& table, std::string_view key,
 }
 
 bool TomlReader::flag(const toml::table& table, std::string_view key) {
-  const toml::node* node = get(table, key, false);
+  const toml::node* node = table.get(key);
   if (node == nullptr) return false;
   if (const auto* value = node->as_boolean()) return value->get();
   fail(*node, fmt::format("'{}' is true or false", key));
@@ -78,23 +88,24 @@ bool TomlReader::flag(const toml::table& table, std::string_view key) {
 }
 
 std::vector<std::string> TomlReader::texts(const toml::table& table, std::string_view key, bool required) {
+  constexpr std::string_view kAllowed = "a list of texts, as in [\"./program\", \"--size\", \"${m}\"]";
   std::vector<std::string> list;
-  const toml::node* node = get(table, key, required);
+  const toml::node* node = get(table, key, required, kAllowed);
   if (node == nullptr) return list;
   const toml::array* array = node->as_array();
   for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
-    const auto* each = array->get(i)->as_string();
-    if (each == nullptr) break;
-    list.push_back(each->get());
+    auto each = word(*array->get(i));
+    if (!each) break;
+    list.push_back(std::move(*each));
   }
   if (array == nullptr || list.size() != array->size() || (required && list.empty())) {
-    fail(*node, fmt::format("'{}' is a list of texts, as in [\"./program\", \"--size\", \"${{m}}\"]", key));
+    fail(*node, fmt::format("'{}' is {}", key, kAllowed));
   }
   return list;
 }
 
 const toml::table* TomlReader::table(const toml::table& parent, std::string_view key) {
-  const toml::node* node = get(parent, key, false);
+  const toml::node* node = parent.get(key);
   if (node != nullptr && node->as_table() == nullptr) fail(*node, fmt::format("'{}' is a table: [{}]", key, key));
   return node == nullptr ? nullptr : node->as_table();
 }
@@ -102,7 +113,7 @@ const toml::table* TomlReader::table(const toml::table& parent, std::string_view
 std::optional<Value> TomlReader::value(const toml::node& node) {
   if (const auto* flag = node.as_boolean()) return Value(flag->get());
   if (const auto* integer = node.as_integer()) return Value(integer->get());
-  if (const auto* text = node.as_string()) return Value(text->get());
+  if (auto text = word(node)) return Value(std::move(*text));
   if (const auto* real = node.as_floating_point(); real != nullptr && std::isfinite(real->get())) {
     return Value(real->get());
   }
@@ -148,7 +159,7 @@ Expression TomlReader::parsed(const std::string& text, const toml::node& node) {
 
 std::vector<Value> TomlReader::range_values(const toml::table& range) {
   allow(range, "a range", {"from", "to", "step", "times"});
-  for (const char* key : {"from", "to"}) get(range, key, true);
+  for (const char* key : {"from", "to"}) get(range, key, true, "an integer");
   const std::int64_t from = integer(range, "from", 0), to = integer(range, "to", 0);
   const std::int64_t step = integer(range, "step", 1), times = integer(range, "times", 1);
   const bool geometric = range.contains("times");

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "src/core/subprocess.h"
 #include "workbench/check/gate.h"
@@ -141,12 +140,13 @@ Result<std::vector<double>> read_metric(const Metric& metric, const std::string&
     case MetricKind::kJson:
       return json_metric(metric, out);
     case MetricKind::kRegex: {
-      std::smatch match;
-      const std::string tail = out.substr(out.size() - std::min<std::size_t>(out.size(), 1 << 16));
-      if (!std::regex_search(tail, match, std::regex(metric.pattern))) {
-        return Error{ErrorCode::kNotFound, fmt::format("stdout has nothing that matches '{}'", metric.pattern), ""};
+      const auto tail = std::string_view(out).substr(out.size() - std::min<std::size_t>(out.size(), 1 << 16));
+      const auto number = metric.pattern->first_group(tail);
+      if (!number) {
+        return Error{ErrorCode::kNotFound,
+                     fmt::format("stdout has nothing that matches '{}'", metric.pattern->expression()), ""};
       }
-      return number_in(match[1].str());
+      return number_in(std::string(*number));
     }
     case MetricKind::kFile: {
       const std::string path = outputs_folder + "/" + metric.file;
