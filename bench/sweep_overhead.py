@@ -24,7 +24,7 @@ knobs = {tile = {kind = "env", values = {from = 1, to = 1000}, default = 1}}
 """
 KNOBS = "".join(f'k{i} = {{kind = "env", values = {{from = 1, to = 10}}, default = {default}}}\n'
                 for i, default in enumerate([1, 1, 1, 1, 1, 2, 2, 2, 9]))
-RULES = ["k0 * k1 * k2 <= 20", "k3 + k4 <= k0 + 2", "k5 == k6", "k7 % k5 == 0", "k8 * k7 <= 24 and k6 * k8 >= 18", "k3 == k4 or k2 > 2"]
+RULES = ["k0 * k1 * k2 <= 24", "k3 + k4 <= k0 + 2", "k5 == k6", "k7 % k5 == 0", "k8 * k7 <= 24 and k6 * k8 >= 18", "k3 == k4 or k2 > 2"]
 BILLION = ('name = "billion"\ncommand = ["true"]\nmetric = {kind = "wall"}\n[knobs]\n' + KNOBS +
            "".join(f'[[constraint]]\nrequire = "{rule}"\nreason = "bench"\n' for rule in RULES))
 POINTS, APPENDED_BYTES = 1000, 20480  # what a trial adds to the write-ahead log: five pages

@@ -441,7 +441,7 @@ class Listing(SweepTest):
         process.communicate()
         # The rules fall into two groups without a common knob, small enough to be counted one by one.
         ten = range(1, 11)
-        first = sum((k3 + k4 <= k0 + 2) and (k3 == k4 or k2 > 2) for k0, k1, k2 in itertools.product(ten, repeat=3) if k0 * k1 * k2 <= 20
+        first = sum((k3 + k4 <= k0 + 2) and (k3 == k4 or k2 > 2) for k0, k1, k2 in itertools.product(ten, repeat=3) if k0 * k1 * k2 <= 24
                     for k3, k4 in itertools.product(ten, repeat=2))
         second = sum(k7 % k6 == 0 and k8 * k7 <= 24 and k6 * k8 >= 18 for k6, k7, k8 in itertools.product(ten, repeat=3))
         self.assertEqual((process.returncode, lines.count("k0=")), (OK, first * second))
