@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "pinch/attention_problem.h"
+#include "apps/pinch/problem_options.h"
 #include "workbench/ladder/task.h"
 
 namespace pinch::cli {
@@ -16,15 +16,18 @@ class AttentionOptionGroup {
   void add_to(CLI::App& command);
 
   /// The problem as a task. Forces the instruction set of --isa, so it must come before anything asks for it. Errors:
-  /// an invalid problem; kUnsupported for a device without kernels.
+  /// an invalid problem, options that contradict each other; what make_cpu_attention_task or make_cuda_attention_task
+  /// refuses.
   Result<std::unique_ptr<ladder::Task>> task();
 
+  [[nodiscard]] bool on_cuda() const { return device_ != "cpu"; }
+
  private:
-  AttentionProblem problem_;
+  AttentionProblemOptions problem_;
+  OutputType output_ = OutputType::kBf16;
   std::string device_ = "cpu", isa_;
   int threads_ = 0;
-  CLI::Option* kv_heads_ = nullptr;
-  CLI::Option* kv_seq_ = nullptr;
+  CLI::Option* thread_option_ = nullptr;
 };
 
 }  // namespace pinch::cli

@@ -36,7 +36,10 @@ other bytes were read (cold) or a replay that is not timed (warm).)";
 constexpr const char* kBenchAttentionExamples = R"(Examples:
   pinch bench attention --heads 16 --seq 1024
   pinch bench attention --heads 16 --seq 1024 --causal --all --json -
-  pinch bench attention --heads 16 --seq 1024 --isa avx512_bf16)";
+  pinch bench attention --heads 16 --seq 1024 --isa avx512_bf16
+  pinch bench attention --device cuda --batch 4 --heads 16 --seq 8192 --pv fp8
+
+On a CUDA device an empty kernel is timed beside; bench/attention_peers.py times cuDNN and FlashAttention from Python.)";
 
 /// What every subject shares.
 struct BenchOptions {
@@ -96,7 +99,7 @@ int bench_gemm(GemmOptionGroup& gemm, const BenchOptions& options) {
 }
 
 int bench_attention(AttentionOptionGroup& attention, const BenchOptions& options) {
-  const auto policy = options.measure.policy(/*on_cuda=*/false);
+  const auto policy = options.measure.policy(attention.on_cuda());
   if (!policy) return report(policy.error());
   auto task = attention.task();
   if (!task) return report(task.error());

@@ -42,18 +42,6 @@ std::vector<std::int64_t> parse_rows(const std::vector<std::string>& words) {
   return rows;
 }
 
-// "cuda" is "cuda:0".
-Result<int> parse_cuda(std::string_view text) {
-  int ordinal = 0;
-  if (text == "cuda") return ordinal;
-  constexpr std::string_view kPrefix = "cuda:";
-  if (text.starts_with(kPrefix)) {
-    const auto [stop, status] = std::from_chars(text.data() + kPrefix.size(), text.data() + text.size(), ordinal);
-    if (status == std::errc() && stop == text.data() + text.size() && ordinal >= 0) return ordinal;
-  }
-  return Error{ErrorCode::kInvalidArgument, fmt::format("'{}'; give cpu, cuda or cuda:N", text), "--device"};
-}
-
 }  // namespace
 
 void GemmOptionGroup::add_to(CLI::App& command) {

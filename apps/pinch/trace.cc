@@ -166,33 +166,19 @@ int trace_gemm(GemmTraceOptions& options) {
 }
 
 struct AttentionTraceOptions : SubjectOptions {
-  AttentionProblem problem;
+  AttentionProblemOptions problem;
   int threads = 0;
 };
 
 int trace_attention(AttentionTraceOptions& options) {
-  AttentionProblem& problem = options.problem;
-  if (problem.kv_heads == 0) problem.kv_heads = problem.heads;
-  if (problem.kv_seq == 0) problem.kv_seq = problem.seq;
+  const AttentionProblem problem = options.problem.problem();
   if (const auto valid = validate(problem); !valid) return report(valid.error());
   return trace_one(options, trace::attention_subject(problem, {options.tactic, options.threads}));
 }
 
 void add_attention(CLI::App& command, AttentionTraceOptions& options) {
-  AttentionProblem& problem = options.problem;
-  problem.kv_heads = 0;
-  problem.dim = 128;
-  add_whole_number(command, "--batch", problem.batch, "Sequences")->capture_default_str();
-  add_whole_number(command, "--heads", problem.heads, "Query heads")->required();
-  add_whole_number(command, "--kv-heads", problem.kv_heads,
-                   "Heads of keys and values; as many as --heads where left out");
-  add_whole_number(command, "--seq", problem.seq, "Queries")->required();
-  add_whole_number(command, "--kv-seq", problem.kv_seq, "Keys; as many as --seq where left out");
-  add_whole_number(command, "--dim", problem.dim, "Of a head: 64 or 128");
-  command.add_flag("--causal", problem.causal, "Each query sees the keys up to its own");
-  add_enum(command, "--pv", problem.pv, {PvType::kBf16, PvType::kFp8, PvType::kFp4},
-           "In what P and V enter their product");
-  add_enum(command, "--qk", problem.qk, {QkType::kBf16, QkType::kFp8}, "In what Q and K enter theirs");
+  options.problem.add_to(command);
+  for (const char* name : {"--heads", "--seq"}) command.get_option(name)->required();
   add_whole_number(command, "--threads", options.threads, "Worker threads; every core of the process where left out");
   options.add_to(command);
 }

@@ -40,6 +40,7 @@ constexpr const char* kTuneAttentionExamples = R"(Examples:
   pinch tune attention --heads 16 --seq 1024
   pinch tune attention --batch 4 --heads 32 --kv-heads 8 --seq 4096 --dim 128 --causal
   pinch tune attention --heads 16 --seq 1024 --dim 64 --pv fp4 --json - | jq '.best'
+  pinch tune attention --device cuda --batch 4 --heads 16 --seq 8192 --causal
 
 Each tactic is compared with FP64 on some rows of every head before it is timed, and rel_l2 is against FP64 from the bf16
 inputs. Warm times rank, because the layer before has just written the inputs; --rank-by cold suits the other case.)";
@@ -154,7 +155,7 @@ int tune_gemm(GemmOptionGroup& gemm, const TuneOptions& options) {
 }
 
 int tune_attention(AttentionOptionGroup& attention, const TuneOptions& options) {
-  const auto policy = options.measure.policy(/*on_cuda=*/false);
+  const auto policy = options.measure.policy(attention.on_cuda());
   if (!policy) return report(policy.error());
   auto task = attention.task();
   if (!task) return report(task.error());

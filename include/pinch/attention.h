@@ -45,6 +45,9 @@ struct AttentionInputs {
   /// length exceeds the problem's seq or kv_seq.
   std::span<const std::int32_t> cu_seqlens_q{};
   std::span<const std::int32_t> cu_seqlens_kv{};
+  /// The last of the offsets, where a device holds them (pinch/attention_cuda.h); not read on the CPU.
+  std::int64_t total_q = 0;
+  std::int64_t total_kv = 0;
 };
 
 struct AttentionOutputs {

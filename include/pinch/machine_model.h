@@ -58,6 +58,9 @@ std::span<const MachineModel> machine_models();
 /// The constants of an NVIDIA H200 that the sm90 family's time model reads (fitted by workbench/calibrate).
 const MachineModel& h200_machine_model();
 
+/// The same for the sm90_attention family's model.
+const MachineModel& h200_attention_machine_model();
+
 struct ChosenMachineModel {
   const MachineModel* model = nullptr;
   Calibration calibration = Calibration::kUncalibrated;

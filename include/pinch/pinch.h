@@ -1,5 +1,6 @@
-/* The C interface: mm_bf16_fp4 on the CPU (pinch/gemm.h) and on a CUDA device (pinch/gemm_cuda.h), which document
- * shapes, layouts and errors. C99; the same functions are in every build.
+/* The C interface: mm_bf16_fp4 on the CPU (pinch/gemm.h) and on a CUDA device (pinch/gemm_cuda.h), attention forward
+ * on both (pinch/attention.h, pinch/attention_cuda.h); those headers document shapes, layouts and errors. C99; the same
+ * functions are in every build.
  *
  * A function that can fail returns a pinch_status; pinch_last_error() then has the words. Handles are opaque, belong to
  * the caller until their _destroy, and may be used from any number of threads. Destroying null does nothing. Outputs
@@ -108,6 +109,81 @@ pinch_status pinch_cuda_clear_workspace(void* workspace, size_t workspace_bytes,
  * aligned to 16 bytes; strides are multiples of 8 elements. */
 pinch_status pinch_cuda_run(const pinch_cuda_plan* plan, const void* a, int64_t lda, void* out, int64_t ldo,
                             void* workspace, size_t workspace_bytes, void* stream);
+
+/* ---- attention forward: pinch/attention.h ---------------------------------------------------------------------------
+ */
+
+/* In what the operands of a product enter it: PINCH_NVFP4_PRODUCT of P and V alone. */
+typedef enum pinch_product { PINCH_BF16_PRODUCT = 0, PINCH_FP8_PRODUCT = 1, PINCH_NVFP4_PRODUCT = 2 } pinch_product;
+
+/* pinch::AttentionProblem: O = softmax(scale Q K^T + mask) V. */
+typedef struct pinch_attention {
+  int64_t batch;
+  int64_t heads;
+  int64_t kv_heads; /* divides heads */
+  int64_t seq;      /* queries; of variable lengths the largest */
+  int64_t kv_seq;   /* keys, the same */
+  int64_t dim;      /* 64 or 128 */
+  int causal;       /* 1: the last query sees the last key */
+  int pv;           /* a pinch_product */
+  int qk;           /* a pinch_product */
+  int output;       /* a pinch_output */
+} pinch_attention;
+
+/* [batch, heads, rows, dim]: dim is contiguous, strides count elements. */
+typedef struct pinch_array {
+  void* data;
+  int64_t batch_stride;
+  int64_t head_stride;
+  int64_t row_stride;
+} pinch_array;
+
+/* pinch::AttentionInputs and pinch::AttentionOutputs. */
+typedef struct pinch_attention_arrays {
+  pinch_array q; /* bf16, not written */
+  pinch_array k; /* bf16, not written */
+  pinch_array v; /* bf16, not written */
+  pinch_array o; /* bf16 or float, as planned */
+  float scale;
+  const int32_t* cu_seqlens_q;  /* batch + 1 offsets where lengths vary, else null */
+  const int32_t* cu_seqlens_kv; /* the same */
+  int64_t total_q;              /* the last of them, where a device holds them */
+  int64_t total_kv;
+  float* lse; /* [batch, heads, seq] natural log-sum-exp, or null */
+  int64_t lse_batch_stride;
+  int64_t lse_head_stride;
+} pinch_attention_arrays;
+
+typedef struct pinch_attention_plan pinch_attention_plan;
+
+/* tactic: a name of the cpu_attention family, or null for its default; threads: 0 for every CPU the process may use. */
+pinch_status pinch_attention_plan_create(const pinch_attention* problem, const char* tactic, int threads,
+                                         pinch_attention_plan** plan);
+void pinch_attention_plan_destroy(pinch_attention_plan* plan);
+size_t pinch_attention_plan_workspace_bytes(const pinch_attention_plan* plan);
+const char* pinch_attention_plan_tactic(const pinch_attention_plan* plan); /* lives as long as the plan */
+
+/* workspace: aligned to 64 bytes. */
+pinch_status pinch_attention_run(const pinch_attention_plan* plan, const pinch_attention_arrays* arrays,
+                                 void* workspace, size_t workspace_bytes);
+
+/* ---- the same on a CUDA device: pinch/attention_cuda.h --------------------------------------------------------------
+ */
+
+typedef struct pinch_cuda_attention_plan pinch_cuda_attention_plan;
+
+/* tactic: a name of the sm90_attention family, or null for its default. */
+pinch_status pinch_cuda_attention_plan_create(const pinch_attention* problem, int device, const char* tactic,
+                                              pinch_cuda_attention_plan** plan);
+void pinch_cuda_attention_plan_destroy(pinch_cuda_attention_plan* plan);
+size_t pinch_cuda_attention_plan_workspace_bytes(const pinch_cuda_attention_plan* plan);
+const char* pinch_cuda_attention_plan_tactic(const pinch_cuda_attention_plan* plan);
+
+/* Enqueues a run: allocates nothing, waits for nothing, may be captured into a graph. Pointers are the device's,
+ * aligned to 16 bytes; strides are multiples of 8 elements. The workspace was cleared once by
+ * pinch_cuda_clear_workspace. */
+pinch_status pinch_cuda_attention_run(const pinch_cuda_attention_plan* plan, const pinch_attention_arrays* arrays,
+                                      void* workspace, size_t workspace_bytes, void* stream);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 // Checks of arguments, and where a sequence's rows lie; front door, backends and reference share both.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "pinch/attention.h"
@@ -9,6 +10,11 @@ namespace pinch::detail {
 
 Result<void> check_inputs(const AttentionProblem& problem, const AttentionInputs& in);
 Result<void> check_outputs(const AttentionProblem& problem, const AttentionInputs& in, const AttentionOutputs& out);
+
+/// Both for arrays and offsets in a device's memory, which is not read here, and for copy engines: strides in multiples
+/// of `stride_multiple` elements, pointers aligned to `alignment` bytes.
+Result<void> check_device_call(const AttentionProblem& problem, const AttentionInputs& in, const AttentionOutputs& out,
+                               std::int64_t stride_multiple, std::size_t alignment);
 
 /// One sequence of a batch: its lengths and the first row of each array's.
 struct Sequence {

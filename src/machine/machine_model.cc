@@ -10,6 +10,7 @@
 
 #include "embedded/emerald_rapids.h"
 #include "embedded/h200.h"
+#include "embedded/h200_attention.h"
 #include "src/core/nearest.h"
 
 namespace pinch {
@@ -119,6 +120,11 @@ std::span<const MachineModel> machine_models() {
 
 const MachineModel& h200_machine_model() {
   static const MachineModel model = parse_machine_model(embedded::h200, "h200.json").value();
+  return model;
+}
+
+const MachineModel& h200_attention_machine_model() {
+  static const MachineModel model = parse_machine_model(embedded::h200_attention, "h200-attention.json").value();
   return model;
 }
 

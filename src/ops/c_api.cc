@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "pinch/attention.h"
+#include "pinch/attention_cuda.h"
 #include "pinch/gemm.h"
 #include "pinch/gemm_cuda.h"
 #include "pinch/pinch.h"
@@ -23,6 +25,14 @@ struct pinch_cuda_weights {
 };
 struct pinch_cuda_plan {
   pinch::cuda::GemmPlan held;
+  std::string tactic;
+};
+struct pinch_attention_plan {
+  pinch::AttentionPlan held;
+  std::string tactic;
+};
+struct pinch_cuda_attention_plan {
+  pinch::cuda::AttentionPlan held;
   std::string tactic;
 };
 
@@ -94,6 +104,39 @@ Result<pinch::Fp4View> view_of(const pinch_fp4* weights) {
   PINCH_ASSIGN(format, enum_of<pinch::Fp4Format>(weights->format, "format"));
   PINCH_ASSIGN(layout, enum_of<pinch::ScaleLayout>(weights->scale_layout, "scale_layout"));
   return pinch::Fp4View{format, weights->n, weights->k, weights->codes, weights->scales, layout, weights->alpha};
+}
+
+Result<pinch::AttentionProblem> problem_of(const pinch_attention* p) {
+  if (p == nullptr) return missing("problem");
+  if (p->pv < 0 || p->pv > 2) {
+    return Error{ErrorCode::kInvalidArgument, std::to_string(p->pv) + "; give 0, 1 or 2", "pv"};
+  }
+  PINCH_ASSIGN(qk, enum_of<pinch::QkType>(p->qk, "qk"));
+  PINCH_ASSIGN(output, enum_of<pinch::OutputType>(p->output, "output"));
+  return pinch::AttentionProblem{p->batch,  p->heads, p->kv_heads,    p->seq,
+                                 p->kv_seq, p->dim,   p->causal != 0, static_cast<pinch::PvType>(p->pv),
+                                 qk,        output};
+}
+
+template <class T>
+pinch::AttentionArray<T> array_from(const pinch_array& array) {
+  return {static_cast<T*>(array.data), array.batch_stride, array.head_stride, array.row_stride};
+}
+pinch::AttentionInputs inputs_of(const pinch_attention_arrays& a, std::int64_t batch) {
+  const auto offsets = [&](const std::int32_t* data) {
+    return std::span(data, data == nullptr ? 0 : static_cast<std::size_t>(batch + 1));
+  };
+  return {array_from<const pinch::Bf16>(a.q),
+          array_from<const pinch::Bf16>(a.k),
+          array_from<const pinch::Bf16>(a.v),
+          a.scale,
+          offsets(a.cu_seqlens_q),
+          offsets(a.cu_seqlens_kv),
+          a.total_q,
+          a.total_kv};
+}
+pinch::AttentionOutputs outputs_of(const pinch_attention_arrays& a) {
+  return {array_from<void>(a.o), a.lse, a.lse_batch_stride, a.lse_head_stride};
 }
 
 /// Hands a value out as a handle.
@@ -295,5 +338,72 @@ pinch_status pinch_cuda_run(const pinch_cuda_plan* plan, const void* a, int64_t 
     if (plan == nullptr) return missing("plan");
     return pinch::cuda::run_gemm(plan->held, static_cast<const pinch::Bf16*>(a), lda, out, ldo,
                                  bytes_at(workspace, workspace_bytes), stream);
+  });
+}
+
+// ---- attention
+// -------------------------------------------------------------------------------------------------------
+
+pinch_status pinch_attention_plan_create(const pinch_attention* problem, const char* tactic, int threads,
+                                         pinch_attention_plan** plan) {
+  return guarded([&]() -> Result<void> {
+    if (plan == nullptr) return missing("plan");
+    PINCH_ASSIGN(asked, problem_of(problem));
+    PINCH_ASSIGN(made, pinch::plan_attention(asked, {text_or_empty(tactic), threads}));
+    std::string name = made.tactic();
+    give(plan, std::move(made), std::move(name));
+    return {};
+  });
+}
+
+void pinch_attention_plan_destroy(pinch_attention_plan* plan) {
+  delete plan;
+}
+size_t pinch_attention_plan_workspace_bytes(const pinch_attention_plan* plan) {
+  return plan == nullptr ? 0 : plan->held.workspace_bytes();
+}
+const char* pinch_attention_plan_tactic(const pinch_attention_plan* plan) {
+  return plan == nullptr ? "" : plan->tactic.c_str();
+}
+
+pinch_status pinch_attention_run(const pinch_attention_plan* plan, const pinch_attention_arrays* arrays,
+                                 void* workspace, size_t workspace_bytes) {
+  return guarded([&]() -> Result<void> {
+    if (plan == nullptr) return missing("plan");
+    if (arrays == nullptr) return missing("arrays");
+    return pinch::run_attention(plan->held, inputs_of(*arrays, plan->held.problem().batch), outputs_of(*arrays),
+                                bytes_at(workspace, workspace_bytes));
+  });
+}
+
+pinch_status pinch_cuda_attention_plan_create(const pinch_attention* problem, int device, const char* tactic,
+                                              pinch_cuda_attention_plan** plan) {
+  return guarded([&]() -> Result<void> {
+    if (plan == nullptr) return missing("plan");
+    PINCH_ASSIGN(asked, problem_of(problem));
+    PINCH_ASSIGN(made, pinch::cuda::plan_attention(asked, device, {text_or_empty(tactic)}));
+    std::string name = made.tactic();
+    give(plan, std::move(made), std::move(name));
+    return {};
+  });
+}
+
+void pinch_cuda_attention_plan_destroy(pinch_cuda_attention_plan* plan) {
+  delete plan;
+}
+size_t pinch_cuda_attention_plan_workspace_bytes(const pinch_cuda_attention_plan* plan) {
+  return plan == nullptr ? 0 : plan->held.workspace_bytes();
+}
+const char* pinch_cuda_attention_plan_tactic(const pinch_cuda_attention_plan* plan) {
+  return plan == nullptr ? "" : plan->tactic.c_str();
+}
+
+pinch_status pinch_cuda_attention_run(const pinch_cuda_attention_plan* plan, const pinch_attention_arrays* arrays,
+                                      void* workspace, size_t workspace_bytes, void* stream) {
+  return guarded([&]() -> Result<void> {
+    if (plan == nullptr) return missing("plan");
+    if (arrays == nullptr) return missing("arrays");
+    return pinch::cuda::run_attention(plan->held, inputs_of(*arrays, plan->held.problem().batch), outputs_of(*arrays),
+                                      bytes_at(workspace, workspace_bytes), stream);
   });
 }

@@ -1,5 +1,5 @@
-/* The C interface, from C: a product on the CPU, errors with their words, weights for a device prepared, saved and
- * loaded, and what the functions of a device say where there is none. */
+/* The C interface, from C: a product and attention on the CPU, errors with their words, weights for a device prepared,
+ * saved and loaded, and what the functions of a device say where there is none. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,12 +124,72 @@ static void weights_for_a_device(const char* path) {
   CHECK(pinch_cuda_run(NULL, activations, kK, codes, kN, NULL, 0, NULL) == PINCH_INVALID_ARGUMENT);
 }
 
+enum { kHeads = 2, kSeq = 3, kKeys = 5, kDim = 64 };
+
+/* All scores are 0, so that every query averages the values, which are 1 to 5 in all columns. */
+static void attention_on_the_cpu(void) {
+  static uint16_t q[kHeads * kSeq * kDim], k[kKeys * kDim], v[kKeys * kDim];
+  static const uint16_t one_to_five[kKeys] = {0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0};
+  static float o[kHeads * kSeq * kDim], lse[kHeads * kSeq];
+  pinch_attention problem = {1, kHeads, 1, kSeq, kKeys, kDim, 0, PINCH_BF16_PRODUCT, PINCH_BF16_PRODUCT, PINCH_F32};
+  pinch_attention_arrays arrays;
+  pinch_attention_plan* plan = NULL;
+  pinch_cuda_attention_plan* cuda_plan = NULL;
+  void* workspace;
+  size_t bytes;
+  int i;
+  for (i = 0; i < kKeys * kDim; ++i) v[i] = one_to_five[i / kDim];
+  memset(&arrays, 0, sizeof arrays);
+  arrays.q.data = q;
+  arrays.k.data = k;
+  arrays.v.data = v;
+  arrays.o.data = o;
+  arrays.q.head_stride = arrays.o.head_stride = kSeq * kDim;
+  arrays.q.row_stride = arrays.k.row_stride = arrays.v.row_stride = arrays.o.row_stride = kDim;
+  arrays.scale = 0.125f;
+  arrays.lse = lse;
+  arrays.lse_head_stride = kSeq;
+  CHECK(pinch_attention_plan_create(&problem, NULL, 1, &plan) == PINCH_OK);
+  CHECK(strlen(pinch_attention_plan_tactic(plan)) > 0);
+  bytes = (pinch_attention_plan_workspace_bytes(plan) + 63) / 64 * 64;
+  workspace = aligned_alloc(64, bytes + 64);
+  CHECK(workspace != NULL);
+  CHECK(pinch_attention_run(plan, &arrays, workspace, bytes) == PINCH_OK);
+  for (i = 0; i < kHeads * kSeq * kDim; ++i) CHECK(fabsf(o[i] - 3.0f) < 1e-4f);
+  for (i = 0; i < kHeads * kSeq; ++i) CHECK(fabsf(lse[i] - logf(5.0f)) < 1e-4f);
+
+  arrays.k.data = NULL;
+  CHECK(pinch_attention_run(plan, &arrays, workspace, bytes) == PINCH_INVALID_ARGUMENT);
+  CHECK(strstr(pinch_last_error(), "k: null") != NULL);
+  CHECK(pinch_attention_run(plan, NULL, workspace, bytes) == PINCH_INVALID_ARGUMENT);
+  CHECK(pinch_attention_run(NULL, &arrays, workspace, bytes) == PINCH_INVALID_ARGUMENT);
+  CHECK(pinch_cuda_attention_run(NULL, &arrays, workspace, bytes, NULL) == PINCH_INVALID_ARGUMENT);
+  free(workspace);
+  pinch_attention_plan_destroy(plan);
+  plan = NULL;
+  problem.pv = 7;
+  CHECK(pinch_attention_plan_create(&problem, NULL, 1, &plan) == PINCH_INVALID_ARGUMENT);
+  CHECK(strstr(pinch_last_error(), "pv: 7") != NULL);
+  problem.pv = PINCH_NVFP4_PRODUCT;
+  problem.dim = 96;
+  CHECK(pinch_attention_plan_create(&problem, NULL, 1, &plan) == PINCH_INVALID_ARGUMENT);
+  CHECK(strstr(pinch_last_error(), "dim") != NULL);
+  CHECK(pinch_cuda_attention_plan_create(&problem, 0, NULL, &cuda_plan) == PINCH_INVALID_ARGUMENT);
+  CHECK(pinch_attention_plan_create(NULL, NULL, 1, &plan) == PINCH_INVALID_ARGUMENT);
+  CHECK(plan == NULL && cuda_plan == NULL);
+  problem.dim = kDim;
+  if (pinch_cuda_available(0) != PINCH_OK)
+    CHECK(pinch_cuda_attention_plan_create(&problem, 0, NULL, &cuda_plan) == PINCH_UNSUPPORTED);
+  pinch_cuda_attention_plan_destroy(cuda_plan);
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) {
     fprintf(stderr, "usage: c_api_test FILE (which it writes and removes)\n");
     return 2;
   }
   product_on_the_cpu();
+  attention_on_the_cpu();
   errors_have_words();
   weights_for_a_device(argv[1]);
   if (failures == 0) puts("ok");

@@ -56,9 +56,8 @@ class TuneAttentionTest(CliTest):
             options = {"--heads": 4, "--seq": 32, **dict(zip(more[::2], more[1::2]))}
             self.refuses("tune", "attention", *(word for pair in options.items() for word in pair), says=says)
         self.refuses("tune", "attention", "--seq", 8, says="--heads")
-        run = self.run_pinch("tune", "attention", *PROBLEM, "--device", "cuda")
-        self.assertEqual(run.code, 3, run)
-        self.assertIn("no CUDA kernels", run.stderr)
+        self.refuses("tune", "attention", *PROBLEM, "--device", "gpu", says=["--device", "cuda:N"])
+        self.refuses("tune", "attention", *PROBLEM, "--device", "cuda", "--threads", 1, says="--threads")
 
 
 class BenchAttentionTest(CliTest):

@@ -1,16 +1,20 @@
 """--device cuda of bench and tune. A process that is shown no device has none, so the refusals hold on every machine."""
 
+import itertools
+
 from harness import CliTest, ENVIRONMENT, OK
 
 PROBLEM = ("--m", 4, "--n", 512, "--k", 512)
+ATTENTION = ("--heads", 4, "--kv-heads", 2, "--seq", 300, "--dim", 64)
+SUBJECTS = {"gemm": PROBLEM, "attention": ATTENTION}
 NO_DEVICE = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 class WithoutDevice(CliTest):
     def test_exits_3_with_the_reason(self):
         for command in ("bench", "tune"):
-            for device in ("cuda", "cuda:0", "cuda:3"):
-                run = self.run_pinch(command, "gemm", *PROBLEM, "--device", device, env=NO_DEVICE)
+            for subject, device in itertools.product(SUBJECTS, ("cuda", "cuda:3")):
+                run = self.run_pinch(command, subject, *SUBJECTS[subject], "--device", device, env=NO_DEVICE)
                 self.assertEqual(run.code, ENVIRONMENT, run)
                 self.assertEqual(run.stdout, "", run)
                 # A build without kernels, a machine without a driver, a driver without a device.
@@ -18,12 +22,14 @@ class WithoutDevice(CliTest):
 
     def test_refuses_another_device_by_name(self):
         for device in ("gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x"):
-            self.refuses("bench", "gemm", *PROBLEM, "--device", device, says=[device, "cpu, cuda or cuda:N"])
+            for subject, problem in SUBJECTS.items():
+                self.refuses("bench", subject, *problem, "--device", device, says=[device, "cpu, cuda or cuda:N"])
 
     def test_refuses_options_of_the_cpu(self):
-        for option in (("--threads", 1), ("--isa", "scalar")):
-            self.refuses("tune", "gemm", *PROBLEM, "--device", "cuda", *option, says="--threads and --isa")
-        self.refuses("bench", "gemm", *PROBLEM, "--device", "cuda", "--cold-set", 8, says="--cold-set")
+        for subject, problem in SUBJECTS.items():
+            for option in (("--threads", 1), ("--isa", "scalar")):
+                self.refuses("tune", subject, *problem, "--device", "cuda", *option, says="--threads and --isa")
+            self.refuses("bench", subject, *problem, "--device", "cuda", "--cold-set", 8, says="--cold-set")
 
     def test_the_cpu_is_the_default_device(self):
         document = self.json_of("bench", "gemm", *PROBLEM, "--device", "cpu", "--threads", 1, "--budget", 0.1,
@@ -69,3 +75,36 @@ class WithDevice(CliTest):
         self.assertIn("driver", first["machine"]["device"])
         self.assertIs(self.json_of(*arguments)["cached"], True)
         self.assertIs(self.json_of(*arguments, "--output", "f32")["cached"], False)
+
+
+class AttentionWithDevice(CliTest):
+    """The same for attention."""
+
+    def setUp(self):
+        super().setUp()
+        run = self.run_pinch("bench", "attention", *ATTENTION, "--device", "cuda", "--budget", 0.1)
+        if run.code == ENVIRONMENT:
+            self.skipTest(run.stderr.strip())
+        self.assertEqual(run.code, OK, run)
+
+    def test_bench_has_the_default_and_an_empty_call(self):
+        document = self.json_of("bench", "attention", *ATTENTION, "--device", "cuda", "--budget", 0.5, "--all")
+        self.assertEqual([row["kind"] for row in document["rows"]][-1], "yardstick")
+        self.assertTrue(document["rows"][0]["default"])
+        self.assertGreater(document["problem"]["sm_count"], 0)
+        for row in document["rows"]:
+            self.assertEqual(row["verdict"], "ok", row)
+            if row["kind"] == "tactic":
+                self.assertLess(row["rel_l2"], 2**-7)
+
+    def test_tune_answers_with_the_fields_of_tune_gemm(self):
+        arguments = ("tune", "attention", *ATTENTION, "--causal", "--device", "cuda", "--budget", 0.5,
+                     "--db", self.folder / "pinch.sqlite")
+        document = self.json_of(*arguments)
+        self.assertEqual(list(document)[:7], ["problem", "machine", "default", "best", "regret", "picks", "cached"])
+        self.assertEqual(document["protocol"], "warm")
+        for pick in document["picks"]:
+            self.assertIn(pick["verdict"], ("ok", "unstable", "timeout"), pick)
+            self.assertLess(pick["rel_l2"], 2**-7)
+        if document["decided"]:
+            self.assertIs(self.json_of(*arguments)["cached"], True)

@@ -164,6 +164,38 @@ class Sm90Test(CliTest):
         self.assertEqual(document, {"illegal": "n 4100 is not a multiple of 8"})
 
 
+class AttentionTest(CliTest):
+    PROBLEM = ["--batch", 4, "--heads", 16, "--seq", 4096]
+
+    def test_lists_and_ranks_both_families_by_the_same_commands(self):
+        for family in ["cpu_attention", "sm90_attention"]:
+            names = {row["tactic"] for row in self.json_of("tactics", "list", "--family", family)}
+            for more in [[], ["--causal", "--kv-heads", 4, "--kv-seq", 8192, "--dim", 64]]:
+                rows = self.json_of("tactics", "rank", "--family", family, *self.PROBLEM, *more)
+                self.assertTrue({row["tactic"] for row in rows} <= names)
+                self.assertEqual(list(rows[0])[:6], PICK_FIELDS)
+                self.assertEqual([row["cost"] for row in rows], sorted(row["cost"] for row in rows))
+                self.assertEqual(rows[0], self.json_of("tactics", "default", "--family", family, *self.PROBLEM, *more))
+
+    def test_the_device_is_an_h200_where_none_is_named(self):
+        pick = self.json_of("tactics", "default", "--family", "sm90_attention", *self.PROBLEM)
+        self.assertEqual((pick["ctas"], pick["waves"]), (2048, 16))
+        self.assertEqual(pick, self.json_of("tactics", "default", "--family", "sm90_attention", *self.PROBLEM, "--sms", 132))
+        self.assertEqual(self.json_of("tactics", "default", "--family", "sm90_attention", *self.PROBLEM, "--sms", 64)["waves"], 32)
+        self.refuses("tactics", "default", "--family", "sm90_attention", *self.PROBLEM, "--sms", 0, says="sm_count is 0")
+
+    def test_names_an_illegal_problem_and_exits_1(self):
+        document = self.json_of("tactics", "rank", "--family", "sm90_attention", *self.PROBLEM, "--qk", "fp8", code=FAILED)
+        self.assertIn("qk: fp8 goes with pv fp8 alone", document["illegal"])
+        self.refuses("tactics", "rank", "--family", "sm90_attention", *self.PROBLEM, "--dim", 96, says="dim")
+
+    def test_refuses_the_options_of_the_other_kind_of_problem(self):
+        self.refuses("tactics", "rank", "--family", "sm90_attention", *PROBLEM, says=["--m", "--heads and --seq"])
+        self.refuses("tactics", "rank", "--family", "sm90", *self.PROBLEM, says=["--batch", "--m, --n, --k"])
+        self.refuses("tactics", "default", "--family", "sm90_attention", "--heads", 4, says="--seq")
+        self.refuses("tactics", "default", "--family", "sm100", "--m", 4, "--n", 8, says="--k")
+
+
 class UsageTest(CliTest):
     def test_names_an_unknown_action_and_the_nearest(self):
         self.refuses("tactics", "lst", says=["pinch tactics", "'lst'", "did you mean list"], code=USAGE)

@@ -28,34 +28,9 @@ struct AlignedFree {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
 
-/// Magnitudes 2^-3 to 2^1, both signs: fast enough for sets larger than the caches.
-std::vector<Bf16> random_values(std::int64_t count, std::uint64_t seed) {
-  std::vector<Bf16> values(static_cast<std::size_t>(count));
-  std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    state ^= state << 13;  // Marsaglia's xorshift
-    state ^= state >> 7;
-    state ^= state << 17;
-    const auto bits = static_cast<std::uint32_t>(state >> 40);
-    values[i].bits = static_cast<std::uint16_t>((bits & 0x807fU) | (124U + (bits >> 20) % 4U) << 7);
-  }
-  return values;
-}
-
 struct InputSet {
   std::vector<Bf16> q, k, v;
 };
-
-std::string heading_of(const AttentionProblem& p) {
-  return fmt::format("attention  batch {}  heads {} / {}  seq {} / {}  dim {}  {}  qk {}  pv {} -> {}", p.batch,
-                     p.heads, p.kv_heads, p.seq, p.kv_seq, p.dim, p.causal ? "causal" : "full", to_string(p.qk),
-                     to_string(p.pv), to_string(p.output));
-}
-
-std::string_view numerics_of(const AttentionProblem& p) {
-  if (p.pv == PvType::kBf16 && p.qk == QkType::kBf16) return "bf16 products, FP32 softmax and sums";
-  return "emulated: operands rounded to fp8 or NVFP4, bf16 products, FP32 softmax and sums";
-}
 
 class AttentionTask final : public Task, private HostSubject {
  public:
@@ -68,24 +43,10 @@ class AttentionTask final : public Task, private HostSubject {
         kv_elements_(problem.batch * problem.kv_heads * problem.kv_seq * problem.dim),
         out_bytes_(static_cast<std::size_t>(q_elements_) * (problem.output == OutputType::kBf16 ? 2 : 4)),
         sampler_(*this, clock_, meter_) {
-    const AttentionProblem& p = problem;
-    work_ = {"attention",
-             {{"batch", p.batch},
-              {"heads", p.heads},
-              {"kv_heads", p.kv_heads},
-              {"seq", p.seq},
-              {"kv_seq", p.kv_seq},
-              {"dim", p.dim},
-              {"causal", p.causal},
-              {"pv", std::string(to_string(p.pv))},
-              {"qk", std::string(to_string(p.qk))},
-              {"output", std::string(to_string(p.output))}},
-             heading_of(p),
-             "generated",
-             numerics_of(p),
-             attention_flops(p),
-             static_cast<double>(set_bytes()) + static_cast<double>(out_bytes_),
-             4 * static_cast<double>(kv_elements_)};
+    const bool exact = problem.pv == PvType::kBf16 && problem.qk == QkType::kBf16;
+    work_ = attention_work(problem, exact ? "bf16 products, FP32 softmax and sums"
+                                          : "emulated: operands rounded to fp8 or NVFP4, bf16 products, FP32 softmax "
+                                            "and sums");
   }
 
   [[nodiscard]] const Work& work() const override { return work_; }
@@ -115,8 +76,8 @@ class AttentionTask final : public Task, private HostSubject {
     roofline_ = measured;
     const std::size_t cold = std::max<std::size_t>(2, (cold_bytes - 1) / set_bytes() + 1);
     for (std::uint64_t seed = 0; seed <= cold; ++seed) {
-      sets_.push_back({random_values(q_elements_, 3 * seed + 1), random_values(kv_elements_, 3 * seed + 2),
-                       random_values(kv_elements_, 3 * seed + 3)});
+      sets_.push_back({attention_values(q_elements_, 3 * seed + 1), attention_values(kv_elements_, 3 * seed + 2),
+                       attention_values(kv_elements_, 3 * seed + 3)});
     }
     out_.assign(out_bytes_ + kMarginBytes, kPoison);
     PINCH_ASSIGN(reference, check::AttentionCheck::create(problem_, inputs(0), kReferenceWork, /*seed=*/12));
@@ -226,12 +187,49 @@ class AttentionTask final : public Task, private HostSubject {
 
 }  // namespace
 
+Work attention_work(const AttentionProblem& p, std::string_view numerics) {
+  const std::int64_t q = p.batch * p.heads * p.seq * p.dim, kv = p.batch * p.kv_heads * p.kv_seq * p.dim;
+  const double out_bytes = static_cast<double>(q) * (p.output == OutputType::kBf16 ? 2 : 4);
+  return {"attention",
+          {{"batch", p.batch},
+           {"heads", p.heads},
+           {"kv_heads", p.kv_heads},
+           {"seq", p.seq},
+           {"kv_seq", p.kv_seq},
+           {"dim", p.dim},
+           {"causal", p.causal},
+           {"pv", std::string(to_string(p.pv))},
+           {"qk", std::string(to_string(p.qk))},
+           {"output", std::string(to_string(p.output))}},
+          fmt::format("attention  batch {}  heads {} / {}  seq {} / {}  dim {}  {}  qk {}  pv {} -> {}", p.batch,
+                      p.heads, p.kv_heads, p.seq, p.kv_seq, p.dim, p.causal ? "causal" : "full", to_string(p.qk),
+                      to_string(p.pv), to_string(p.output)),
+          "generated",
+          numerics,
+          attention_flops(p),
+          static_cast<double>(q + 2 * kv) * sizeof(Bf16) + out_bytes,
+          4 * static_cast<double>(kv)};
+}
+
+std::vector<Bf16> attention_values(std::int64_t count, std::uint64_t seed) {
+  std::vector<Bf16> values(static_cast<std::size_t>(count));
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    state ^= state << 13;  // Marsaglia's xorshift
+    state ^= state >> 7;
+    state ^= state << 17;
+    const auto bits = static_cast<std::uint32_t>(state >> 40);
+    values[i].bits = static_cast<std::uint16_t>((bits & 0x807fU) | (124U + (bits >> 20) % 4U) << 7);
+  }
+  return values;
+}
+
 Result<std::unique_ptr<Task>> make_cpu_attention_task(const AttentionProblem& problem, int threads) {
   PINCH_TRY(check_rankable(gemm_trace_level()));  // set for a whole build, so the product's level is attention's
   PINCH_TRY(validate(problem));
   PINCH_ASSIGN(machine, describe_machine());
   return std::unique_ptr<Task>(
-      std::make_unique<AttentionTask>(problem, cpu_attention_tactics(), std::move(machine), threads));
+      std::make_unique<AttentionTask>(problem, *attention_tactic_families().front(), std::move(machine), threads));
 }
 
 }  // namespace pinch::ladder

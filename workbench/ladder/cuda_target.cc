@@ -6,13 +6,11 @@
 #include <span>
 
 #include "pinch/gemm_cuda.h"
-#include "pinch/version.h"
 #include "workbench/cuda/cublas.h"
 #include "workbench/cuda/gemm_check.h"
 #include "workbench/cuda/operands.h"
-#include "workbench/cuda/timer.h"
+#include "workbench/ladder/cuda_measure.h"
 #include "workbench/ladder/gemm_target.h"
-#include "workbench/store/binary_hash.h"
 
 namespace pinch::ladder {
 
@@ -30,33 +28,6 @@ constexpr int kPoison = 0xff;               // a NaN in bf16 and in FP32
 Bf16* bf16(const DeviceMemory& memory) {
   return reinterpret_cast<Bf16*>(memory.data());
 }
-
-/// Replays captured graphs; a sample is one replay.
-class GraphSampler final : public measure::Sampler {
- public:
-  explicit GraphSampler(const cuda::Timer& timer) : timer_(timer) {}
-
-  void add(std::size_t id, Graph graph) { graphs_[id] = std::move(graph); }
-
-  Result<measure::Sample> sample(const measure::Candidate& candidate, Protocol protocol,
-                                 const measure::Policy&) override {
-    PINCH_ASSIGN(ns, replay_ns(candidate.id, protocol));
-    PINCH_ASSIGN(ghz, timer_.clock_ghz());
-    rates_.add(ghz);
-    return measure::Sample{0, protocol, 1, ns, 0, ghz, true};
-  }
-  [[nodiscard]] measure::ClockRates clock_rates() const override { return rates_; }
-
-  Result<double> replay_ns(std::size_t id, Protocol protocol) const {
-    const Graph& graph = graphs_.at(id);
-    return protocol == Protocol::kCold ? timer_.cold_ns(graph) : timer_.warm_ns(graph);
-  }
-
- private:
-  const cuda::Timer& timer_;
-  std::map<std::size_t, Graph> graphs_;
-  measure::ClockRates rates_;
-};
 
 /// What every problem of one set of weights shares.
 struct CudaContext {
@@ -232,22 +203,6 @@ class CudaCase final : public GemmCase, private Subject {
   GraphSampler sampler_;
 };
 
-Machine describe(const cuda::Device& device) {
-  Machine machine;
-  machine.brand = device.name;
-  machine.cores = device.sm_count;
-  machine.core_name = "SMs";
-  if (!cuda::driver_version().empty()) {
-    machine.device = fmt::format("{}, compute capability {}.{}, {} SMs, L2 {} bytes, memory {} bytes, driver {}",
-                                 device.name, device.major, device.minor, device.sm_count, device.l2_bytes,
-                                 device.memory_bytes, cuda::driver_version());
-  }
-  machine.isa = fmt::format("sm_90a, CUDA {}", cuda::toolkit_version());
-  machine.binary = store::binary_hash();
-  machine.compiler = compiler();
-  return machine;
-}
-
 /// Copies host bytes to new memory of a device.
 Result<DeviceMemory> upload(int device, std::span<const std::uint8_t> bytes) {
   PINCH_ASSIGN(memory, DeviceMemory::allocate(device, bytes.size()));
@@ -263,15 +218,13 @@ class CudaTarget final : public GemmTarget {
   CudaTarget(const TacticFamily& family, CudaContext context)
       : family_(family),
         context_(std::move(context)),
-        machine_(describe(context_.device)),
+        machine_(describe_device(context_.device)),
         resources_{context_.device.sm_count, 0} {}
 
   [[nodiscard]] const TacticFamily& family() const override { return family_; }
   [[nodiscard]] const Resources& resources() const override { return resources_; }
   [[nodiscard]] const Machine& machine() const override { return machine_; }
-  [[nodiscard]] std::string_view protocol() const override {
-    return "graph replays between events, 256 MiB read before cold ones";
-  }
+  [[nodiscard]] std::string_view protocol() const override { return kCudaProtocol; }
 
   [[nodiscard]] Result<void> check_memory(const GemmProblem& problem, const measure::Policy&, bool) const override {
     const cuda::DeviceScope scope(context_.device.ordinal);
@@ -308,7 +261,10 @@ class CudaTarget final : public GemmTarget {
     context_.format = view.format;
     context_.dense = std::move(dense);
     context_.weights = std::make_unique<cuda::PreparedWeights>(std::move(prepared));
-    return measure_limits();
+    PINCH_ASSIGN(limits, measure_cuda_roofline(context_.timer, context_.cublas, context_.weights->data(),
+                                               context_.weights->bytes()));
+    roofline_ = limits;
+    return {};
   }
 
   [[nodiscard]] const Roofline& roofline() const override { return roofline_; }
@@ -320,47 +276,6 @@ class CudaTarget final : public GemmTarget {
   }
 
  private:
-  using Work = std::function<Result<void>(cudaStream_t)>;
-
-  /// The best of a few replays: what the device can do at most.
-  Result<double> best_ns(Protocol protocol, const Work& work) const {
-    constexpr int kReplays = 5;
-    PINCH_ASSIGN(graph, context_.timer.capture(work));
-    double best = 0;
-    for (int i = 0; i < kReplays; ++i) {
-      PINCH_ASSIGN(ns, protocol == Protocol::kCold ? context_.timer.cold_ns(graph) : context_.timer.warm_ns(graph));
-      best = i == 0 ? ns : std::min(best, ns);
-    }
-    return best;
-  }
-
-  /// Reading once more than L2 holds, and reading the weights again; multiplying as fast as cuBLAS does a large cube.
-  Result<void> measure_limits() {
-    const cuda::Timer& timer = context_.timer;
-    const auto read = [&](const std::byte* bytes, std::size_t count) -> Work {
-      return [&timer, bytes, count](cudaStream_t stream) { return timer.enqueue_read(bytes, count, stream); };
-    };
-    const std::size_t weight_bytes = context_.weights->bytes();
-    PINCH_ASSIGN(cold, best_ns(Protocol::kCold, read(timer.flush().data(), timer.flush().bytes())));
-    PINCH_ASSIGN(warm, best_ns(Protocol::kWarm, read(context_.weights->data(), weight_bytes)));
-    roofline_.cold_gbps = static_cast<double>(timer.flush().bytes()) / cold;
-    roofline_.warm_gbps = static_cast<double>(weight_bytes) / warm;
-    if (!context_.cublas) return {};
-    constexpr std::int64_t kSide = 8192;
-    const int device = context_.device.ordinal;
-    PINCH_ASSIGN(a, DeviceMemory::allocate(device, kSide * kSide * sizeof(Bf16)));
-    PINCH_ASSIGN(b, DeviceMemory::allocate(device, kSide * kSide * sizeof(Bf16)));
-    PINCH_ASSIGN(out, DeviceMemory::allocate(device, kSide * kSide * sizeof(Bf16)));
-    PINCH_TRY(cuda::enqueue_random_bf16(bf16(a), kSide * kSide, 1, timer.stream()));
-    PINCH_TRY(cuda::enqueue_random_bf16(bf16(b), kSide * kSide, 2, timer.stream()));
-    PINCH_ASSIGN(ns, best_ns(Protocol::kWarm, [&](cudaStream_t) {
-                   return context_.cublas->run(a.data(), b.data(), out.data(), cuda::CublasOutput::kBf16, 1, kSide,
-                                               kSide, kSide);
-                 }));
-    roofline_.gflops = 2.0 * kSide * kSide * kSide / ns;
-    return {};
-  }
-
   const TacticFamily& family_;
   CudaContext context_;
   Machine machine_;

@@ -138,13 +138,21 @@ constexpr std::string_view illegal(const Kind& kind, const Tactic& tactic) {
 /// "mixed4".
 inline std::string to_string(const Tactic& tactic) {
   const Tile& tile = tactic.tile;
-  return "q" + std::to_string(tile.tile_q) + "/kv" + std::to_string(tile.tile_kv) + "/stages" +
-         std::to_string(tile.stages) + "/" + attention::to_string(tile.exp2) +
-         (tile.exp2 == Exp2::kMixed ? std::to_string(tile.sixteenths) : std::string()) + "/" +
-         attention::to_string(tile.quant) + "/split" + std::to_string(tile.split_numerator) + "of" +
-         std::to_string(tile.split_denominator) + "/chunks" + std::to_string(tile.chunks) + "/threshold" +
-         std::to_string(tactic.threshold) + (tactic.schedule == Schedule::kStatic ? "/static" : "/dynamic") + "/heads" +
-         std::to_string(tactic.heads);
+  std::string text;
+  const auto add = [&](const char* name, int value) { (text += name) += std::to_string(value); };
+  add("q", tile.tile_q);
+  add("/kv", tile.tile_kv);
+  add("/stages", tile.stages);
+  (text += "/") += attention::to_string(tile.exp2);
+  if (tile.exp2 == Exp2::kMixed) add("", tile.sixteenths);
+  (text += "/") += attention::to_string(tile.quant);
+  add("/split", tile.split_numerator);
+  add("of", tile.split_denominator);
+  add("/chunks", tile.chunks);
+  add("/threshold", tactic.threshold);
+  text += tactic.schedule == Schedule::kStatic ? "/static" : "/dynamic";
+  add("/heads", tactic.heads);
+  return text;
 }
 
 }  // namespace pinch::attention::sm90
