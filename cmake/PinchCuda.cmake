@@ -37,5 +37,6 @@ function(pinch_cuda_options name)
     CUDA_STANDARD 20
     CUDA_STANDARD_REQUIRED ON
     CUDA_RUNTIME_LIBRARY Static
+    UNITY_BUILD OFF  # newer releases of CMake would join .cu files too
     CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/keep_ptxas_figures.sh)
 endfunction()
