@@ -20,10 +20,12 @@ for plant in none loader math; do
   grep -q nanosleep "$out/$plant.cu" || [ $plant = none ] || { echo "trace_gpu: no place for the $plant delay" >&2; exit 1; }
   level=0
   for name in off coarse detailed; do
-    nvcc -O3 -std=c++20 -gencode arch=compute_90a,code=sm_90a -I include -DPINCH_TRACE_LEVEL=$level -o "$out/${plant}_$name" "$out/$plant.cu" || exit 1
+    nvcc -O3 -std=c++20 -gencode arch=compute_90a,code=sm_90a -I include -DPINCH_TRACE_LEVEL=$level -o "$out/${plant}_$name" "$out/$plant.cu" &
     level=$((level + 1))
   done
 done
+wait
+for built in {none,loader,math}_{off,coarse,detailed}; do [ -x "$out/$built" ] || exit 1; done
 nvidia-smi >/dev/null 2>&1 || { echo "trace_gpu: built; skipped, no device"; exit 77; }
 
 echo plant,level,round,ms >"$out/times.csv"
