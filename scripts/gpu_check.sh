@@ -122,7 +122,7 @@ fi
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
 for tool in $tools; do
   if [ -n "$sanitizer" ]; then
-    step $tool 180 "$sanitizer" --tool $tool --error-exitcode 1 $check reduced
+    step $tool 180 "$sanitizer" --tool $tool --error-exitcode 1 $check $([ $tool = racecheck ] && echo core || echo reduced)
   else
     steps+=("$(printf '%-14s skipped       no compute-sanitizer' $tool)")
   fi
