@@ -484,6 +484,16 @@ class Examples(SweepTest):
         shown = [finding for finding in document["findings"] if finding["kind"] == "contract_broken"]
         self.assertEqual([(each["rule"], each["verdict"]) for each in shown], [(rule, "wrong")])
 
+    def test_every_legal_handoff_gives_the_same_bits_and_a_broken_one_reads_poison(self):
+        document = self.sweep(ROOT / "examples" / "handoff" / "subject.toml", "--repeats", 1, "--demonstrate", "handoff")
+        ran = [point for point in document["points"] if point["verdict"] != "illegal"]
+        self.assertEqual({point["verdict"] for point in ran}, {"ok"}, ran)
+        self.assertIn({"chunks": 8, "numerator": 1, "denominator": 8}, [point["knobs"] for point in ran])
+        self.assertEqual(len({point["outputs"]["o"] for point in ran}), 1)
+        shown = [finding for finding in document["findings"] if finding["kind"] == "contract_broken"]
+        self.assertEqual([(each["rule"], each["verdict"]) for each in shown], [("handoff", "wrong")])
+        self.assertIn("NaN", shown[0]["detail"])
+
     def test_the_cuda_program_builds_and_runs_where_a_gpu_is(self):
         spec = self.copied("cuda")
         self.assertEqual(self.succeeds(*self.arguments(spec, "--list")).stdout.count("block="), 20)
