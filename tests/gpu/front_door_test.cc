@@ -9,75 +9,18 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <thread>
 #include <vector>
 
-#include "kernels/common/cuda/runtime.h"
 #include "pinch/gemm_cuda.h"
+#include "tests/gpu/support/front_door.h"
 #include "tests/kernel/gemm_cases.h"
 #include "tests/support/temp_folder.h"
-
-namespace {
-
-std::atomic<long> allocations{0};
-
-}  // namespace
-
-// Counts what the host allocates, to show that a run allocates nothing. Where gcc inlines one of the pair it takes the
-// other for another allocator's.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-#endif
-void* operator new(std::size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  void* memory = std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace pinch::cuda {
 namespace {
 
 using testing::HasSubstr;
-
-void check(cudaError_t error) {
-  ASSERT_EQ(error, cudaSuccess) << cudaGetErrorString(error);
-}
-
-/// Elements in a device's memory.
-template <class T>
-class Array {
- public:
-  Array(int device, std::size_t count) : count_(count), memory_(DeviceMemory::allocate(device, count * sizeof(T))) {
-    fill(0xff);
-  }
-  Array(int device, const std::vector<T>& values) : Array(device, values.size()) {
-    check(cudaMemcpy(data(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
-  }
-  T* data() const { return reinterpret_cast<T*>(memory_->data()); }
-  std::span<std::byte> bytes() const { return {memory_->data(), count_ * sizeof(T)}; }
-  void fill(int byte) const {
-    const DeviceScope scope(memory_->device());
-    check(cudaMemset(data(), byte, count_ * sizeof(T)));
-    check(cudaDeviceSynchronize());
-  }
-  std::vector<T> download() const {
-    std::vector<T> host(count_);
-    check(cudaMemcpy(host.data(), data(), count_ * sizeof(T), cudaMemcpyDeviceToHost));
-    return host;
-  }
-
- private:
-  std::size_t count_;
-  Result<DeviceMemory> memory_;
-};
 
 /// A problem with its weights on a device, its activations there, and the FP64 reference.
 struct Problem {
@@ -264,10 +207,10 @@ TEST_F(FrontDoor, RunsAllocateNothingAndAreCaptured) {
   const std::vector<std::uint16_t> first = out.download();
   std::size_t free_before = 0, free_after = 0, total = 0;
   check(cudaMemGetInfo(&free_before, &total));
-  const long before = allocations.load();
+  const long before = allocations();
   bool all = true;
   for (int i = 0; i < 100; ++i) all = run() && all;
-  EXPECT_EQ(allocations.load(), before);
+  EXPECT_EQ(allocations(), before);
   EXPECT_TRUE(all);
   check(cudaStreamSynchronize(stream));
   check(cudaMemGetInfo(&free_after, &total));

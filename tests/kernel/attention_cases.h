@@ -167,22 +167,23 @@ struct Outcome {
   std::vector<std::byte> raw;  ///< every byte of the output array
   bool intact = false;         ///< guards, gaps between rows and the workspace's end kept their pattern
 };
-inline Result<Outcome> run_case(const Case& c, const AttentionOptions& options) {
-  const AttentionProblem& p = c.problem;
-  PINCH_ASSIGN(plan, plan_attention(p, options));
-  constexpr std::size_t kGuard = 64;
-  constexpr std::byte kPoison{0xff};  // a NaN in bf16 and in FP32
-  const std::size_t element = p.output == OutputType::kBf16 ? 2 : 4;
-  std::vector<std::byte> memory(static_cast<std::size_t>(c.o.span) * element + 2 * kGuard, kPoison);
-  std::vector<std::byte> space(plan.workspace_bytes() + 3 * kAttentionAlignment, kPoison);
-  const std::size_t shift =
-      (kAttentionAlignment - reinterpret_cast<std::uintptr_t>(space.data()) % kAttentionAlignment) %
-      kAttentionAlignment;
-  std::vector<float> lse(static_cast<std::size_t>(p.batch * p.heads * p.seq), std::nanf(""));
-  AttentionOutputs out{{memory.data() + kGuard, c.o.batch, c.o.head, c.o.row}, lse.data(), p.heads * p.seq, p.seq};
-  if (c.variable()) out.lse_head_stride = p.batch * p.seq;
-  PINCH_TRY(run_attention(plan, c.inputs(), out, {space.data() + shift, plan.workspace_bytes()}));
+inline constexpr std::size_t kGuard = 64;  ///< bytes before and behind the output array
+inline constexpr std::byte kPoison{0xff};  ///< a NaN in bf16 and in FP32
 
+inline std::size_t output_bytes(const Case& c) {
+  return static_cast<std::size_t>(c.o.span) * (c.problem.output == OutputType::kBf16 ? 2 : 4) + 2 * kGuard;
+}
+/// Where a run of the case writes, of memory of output_bytes() and of room for a float a row.
+inline AttentionOutputs outputs_in(const Case& c, std::byte* memory, float* lse) {
+  const AttentionProblem& p = c.problem;
+  AttentionOutputs out{{memory + kGuard, c.o.batch, c.o.head, c.o.row}, lse, p.heads * p.seq, p.seq};
+  if (c.variable()) out.lse_head_stride = p.batch * p.seq;
+  return out;
+}
+/// What a run left in such memory.
+inline Outcome collect(const Case& c, std::vector<std::byte> memory, const std::vector<float>& lse) {
+  const AttentionProblem& p = c.problem;
+  const std::size_t element = p.output == OutputType::kBf16 ? 2 : 4;
   Outcome outcome;
   outcome.dense.lse.assign(lse.size(), std::nan(""));
   outcome.dense.o.assign(lse.size() * static_cast<std::size_t>(p.dim), std::nan(""));
@@ -212,8 +213,22 @@ inline Result<Outcome> run_case(const Case& c, const AttentionOptions& options) 
   }
   outcome.intact = true;
   for (std::size_t i = 0; i < memory.size(); ++i) outcome.intact &= written[i] || memory[i] == kPoison;
-  for (std::size_t i = shift + plan.workspace_bytes(); i < space.size(); ++i) outcome.intact &= space[i] == kPoison;
   outcome.raw = std::move(memory);
+  return outcome;
+}
+inline Result<Outcome> run_case(const Case& c, const AttentionOptions& options) {
+  const AttentionProblem& p = c.problem;
+  PINCH_ASSIGN(plan, plan_attention(p, options));
+  std::vector<std::byte> memory(output_bytes(c), kPoison);
+  std::vector<std::byte> space(plan.workspace_bytes() + 3 * kAttentionAlignment, kPoison);
+  const std::size_t shift =
+      (kAttentionAlignment - reinterpret_cast<std::uintptr_t>(space.data()) % kAttentionAlignment) %
+      kAttentionAlignment;
+  std::vector<float> lse(static_cast<std::size_t>(p.batch * p.heads * p.seq), std::nanf(""));
+  PINCH_TRY(run_attention(plan, c.inputs(), outputs_in(c, memory.data(), lse.data()),
+                          {space.data() + shift, plan.workspace_bytes()}));
+  Outcome outcome = collect(c, std::move(memory), lse);
+  for (std::size_t i = shift + plan.workspace_bytes(); i < space.size(); ++i) outcome.intact &= space[i] == kPoison;
   return outcome;
 }
 
@@ -283,8 +298,8 @@ inline Case quantized(const Case& c) {
 enum class Planted { kNone, kMaskOneLate, kFirstGroupsScale, kNoDecay };
 
 /// What a kernel computes on already quantised inputs, with scores and sums in FP64: P relative to the running maximum
-/// of its key tile and through its quantiser, sums of unrounded P.
-inline Dense emulate(const Case& c, const AttentionCpuTactic& t, Planted planted = Planted::kNone) {
+/// of its key tile and through its quantiser, sums of unrounded P. `backward`: the last key tile first.
+inline Dense emulate(const Case& c, int tile_kv, Planted planted = Planted::kNone, bool backward = false) {
   const AttentionProblem& p = c.problem;
   Dense dense;
   dense.lse.assign(static_cast<std::size_t>(p.batch * p.heads * p.seq), std::nan(""));
@@ -301,8 +316,10 @@ inline Dense emulate(const Case& c, const AttentionCpuTactic& t, Planted planted
       const std::int64_t keys = std::min(all + (planted == Planted::kMaskOneLate ? 1 : 0), c.kv_seq(b));
       std::fill(sum.begin(), sum.end(), 0.0);
       double m = -kInfinity, l = 0;
-      for (std::int64_t first = 0; first < keys; first += t.tile_kv) {
-        const std::int64_t count = std::min<std::int64_t>(t.tile_kv, keys - first);
+      const std::int64_t tiles = (keys + tile_kv - 1) / tile_kv;
+      for (std::int64_t tile = 0; tile < tiles; ++tile) {
+        const std::int64_t first = (backward ? tiles - 1 - tile : tile) * tile_kv;
+        const std::int64_t count = std::min<std::int64_t>(tile_kv, keys - first);
         s.assign(static_cast<std::size_t>((count + 15) / 16 * 16), -std::numeric_limits<float>::infinity());
         double top = m;
         for (std::int64_t j = 0; j < count; ++j) {

@@ -102,7 +102,7 @@ TEST(Attention, RandomProblemsMatchTheEmulation) {
     ASSERT_FALSE(of_isa.empty());
     const AttentionCpuTactic& t = of_isa[bits() % of_isa.size()];
     const int threads = (t.split == AttentionSplit::kTiles ? 2 : 1) + static_cast<int>(bits() % 2);
-    expect_right(c, t, threads, emulate(quantized(c), t));
+    expect_right(c, t, threads, emulate(quantized(c), t.tile_kv));
     if (HasFatalFailure()) return;
   }
 }
@@ -113,7 +113,7 @@ TEST(Attention, EveryTacticMatchesTheEmulation) {
     const Case c = make_case(p, 2, 5);
     std::map<int, Dense> want;  // by keys of a tile: the rest changes nothing that it holds
     for (const AttentionCpuTactic& t : legal_tactics(p, 2)) {
-      if (!want.contains(t.tile_kv)) want[t.tile_kv] = emulate(quantized(c), t);
+      if (!want.contains(t.tile_kv)) want[t.tile_kv] = emulate(quantized(c), t.tile_kv);
       expect_right(c, t, 2, want[t.tile_kv]);
     }
   }
@@ -123,11 +123,11 @@ TEST(Attention, TheComparisonFindsPlantedFaults) {
   const AttentionProblem p{1, 1, 1, 150, 300, 64, true, kFp4, QkType::kBf16, OutputType::kF32};
   const Case c = make_case(p, 2, 6);
   const AttentionCpuTactic t = legal_tactics(p, 1).front();
-  const Dense right = emulate(quantized(c), t);
+  const Dense right = emulate(quantized(c), t.tile_kv);
   for (const Planted fault : {Planted::kMaskOneLate, Planted::kFirstGroupsScale, Planted::kNoDecay}) {
-    EXPECT_GT(rel_l2(emulate(quantized(c), t, fault).o, right.o), 2 * tolerance(p, t));
+    EXPECT_GT(rel_l2(emulate(quantized(c), t.tile_kv, fault).o, right.o), 2 * tolerance(p, t));
   }
-  EXPECT_GT(rel_l2(emulate(c, t).o, right.o), 2 * tolerance(p, t)) << "V that was not quantised";
+  EXPECT_GT(rel_l2(emulate(c, t.tile_kv).o, right.o), 2 * tolerance(p, t)) << "V that was not quantised";
 }
 
 // For bf16 the error of every element derives: P rounds by at most 2^-8, exp2 and scores err by e, sums by FP32.
@@ -181,7 +181,7 @@ TEST(Attention, ErrorsOfEachTypeAreThoseOfTheTable) {
       const Dense reference = reference_of(exact);
       // The same in FP64 with the final maximum. A running one is exact for the largest P of each tile: up to a fifth
       // less where few keys count.
-      if (row.quant == Quant::kLinear) expected = rel_l2(emulate(exact, {CpuIsa::kScalar, 32, 1024}).o, reference.o);
+      if (row.quant == Quant::kLinear) expected = rel_l2(emulate(exact, 1024).o, reference.o);
       for (const CpuIsa isa : allowed_isas()) {
         if (isa == CpuIsa::kScalar && at > 0) continue;  // slow; it is held to the same emulation everywhere else
         AttentionCpuTactic t;

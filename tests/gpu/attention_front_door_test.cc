@@ -1,0 +1,487 @@
+// Attention's CUDA front door on a device: every kind of problem against the numerics that the CPU is tested with,
+// runs, graphs, threads, devices, refusals.
+#include "pinch/attention_cuda.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <thread>
+
+#include "kernels/attention/sm90/tactics.h"
+#include "tests/gpu/support/front_door.h"
+#include "tests/kernel/attention_cases.h"
+
+namespace pinch::cuda {
+namespace {
+
+using namespace test;  // NOLINT
+using testing::HasSubstr;
+
+/// In which order the kernels take key tiles.
+constexpr bool kBackward = true;
+
+constexpr PvType kBf16 = PvType::kBf16, kFp8 = PvType::kFp8, kFp4 = PvType::kFp4;
+
+/// A case with its arrays on a device, and room for its results there.
+class OnDevice {
+ public:
+  explicit OnDevice(const Case& c, int device = 0)
+      : host_(c),
+        device_(device),
+        q_(device, c.q_data),
+        k_(device, c.k_data),
+        v_(device, c.v_data),
+        cu_q_(device, c.variable() ? c.cu_q : std::vector<std::int32_t>{0}),
+        cu_kv_(device, c.variable() ? c.cu_kv : std::vector<std::int32_t>{0}),
+        memory_(device, output_bytes(c)),
+        lse_(device, static_cast<std::size_t>(c.problem.batch * c.problem.heads * c.problem.seq)) {}
+
+  [[nodiscard]] AttentionInputs inputs() const {
+    AttentionInputs in = host_.inputs();
+    in.q.data = q_.data();
+    in.k.data = k_.data();
+    in.v.data = v_.data();
+    if (host_.variable()) {
+      in.cu_seqlens_q = {cu_q_.data(), cu_q_.size()};
+      in.cu_seqlens_kv = {cu_kv_.data(), cu_kv_.size()};
+      in.total_q = host_.cu_q.back();
+      in.total_kv = host_.cu_kv.back();
+    }
+    return in;
+  }
+  [[nodiscard]] AttentionOutputs outputs() const { return outputs_in(host_, memory_.data(), lse_.data()); }
+  void poison() const {
+    memory_.fill(0xff);
+    lse_.fill(0xff);
+  }
+  /// Waits for the device.
+  [[nodiscard]] Outcome outcome() const {
+    const DeviceScope scope(device_);
+    check(cudaDeviceSynchronize());
+    return collect(host_, memory_.download(), lse_.download());
+  }
+
+ private:
+  const Case& host_;
+  int device_;
+  Array<Bf16> q_, k_, v_;
+  Array<std::int32_t> cu_q_, cu_kv_;
+  Array<std::byte> memory_;
+  Array<float> lse_;
+};
+
+/// The workspace of a problem, cleared once.
+struct Workspace {
+  explicit Workspace(const AttentionPlan& plan)
+      : memory(plan.device(), std::max<std::size_t>(plan.workspace_bytes(), 16)) {
+    EXPECT_TRUE(clear_workspace(memory.bytes(), plan.device()).ok());
+  }
+  Array<std::byte> memory;
+};
+
+Result<Outcome> run_on_device(const Case& c, const std::string& tactic) {
+  PINCH_ASSIGN(plan, plan_attention(c.problem, 0, {tactic}));
+  const OnDevice arrays(c);
+  const Workspace workspace(plan);
+  PINCH_TRY(run_attention(plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes()));
+  return arrays.outcome();
+}
+
+/// Places of the tactics that this build has for a problem.
+std::vector<std::size_t> legal_tactics(const AttentionProblem& p) {
+  const AttentionTacticFamily& family = built_attention_tactics();
+  std::vector<std::size_t> legal;
+  for (std::size_t i = 0; i < family.size(); ++i) {
+    if (!family.illegal(i, p, Resources{132, 0})) legal.push_back(i);
+  }
+  return legal;
+}
+const attention::sm90::Tactic& tactic_at(std::size_t index) {
+  return attention::sm90::tactics()[index];
+}
+std::string name_at(std::size_t index) {
+  return built_attention_tactics().to_string(index);
+}
+
+/// How far a kernel may be from emulate(), as in tests/kernel/attention_test.cc: exp2 and the scores move P by e, which
+/// takes it past a midpoint between codes. Beside FP32 sums, E4M3 products are summed to 14 bits in the matrix unit
+/// before they are promoted: 2^-13 of the magnitudes, of which scores have 13 sigma in log2 units, and averages of
+/// random values are sqrt(keys) smaller than.
+double tolerance(const AttentionProblem& p, std::size_t index, double sigma) {
+  const attention::sm90::Tile& tile = tactic_at(index).tile;
+  const double exp2_error = tile.exp2 == Exp2::kHardware ? 0x1p-22
+                            : tile.exp2 == Exp2::kPoly4  ? attention::kPolyError[1]
+                            : tile.exp2 == Exp2::kPoly5  ? attention::kPolyError[2]
+                                                         : attention::kPolyError[0];
+  const double e = exp2_error + 4e-6 + (p.qk == QkType::kFp8 ? 0x1p-13 * 13 * sigma : 0);
+  const double step = p.pv == kFp4 ? 0.5 : p.pv == kFp8 ? 0.125 : 0x1p-7;
+  const double midpoints = p.pv == kFp4 ? 3 : p.pv == kFp8 ? 8 : 128;
+  const double sums = p.pv == kFp8 ? 0x1p-13 * std::sqrt(static_cast<double>(p.kv_seq)) : 2e-6;
+  return step * std::sqrt(midpoints * e / std::log(2.0)) + 2 * e + sums + (p.output == OutputType::kBf16 ? 0x1p-8 : 0);
+}
+
+std::string describe(const Case& c, std::size_t index) {
+  const AttentionProblem& p = c.problem;
+  return name_at(index) + " b" + std::to_string(p.batch) + " h" + std::to_string(p.heads) + "/" +
+         std::to_string(p.kv_heads) + " s" + std::to_string(p.seq) + "/" + std::to_string(p.kv_seq) + " d" +
+         std::to_string(p.dim) + (p.causal ? " causal " : " full ") + std::string(to_string(p.pv)) +
+         (p.qk == QkType::kFp8 ? " qk fp8" : "") + (p.output == OutputType::kF32 ? " f32" : " bf16") +
+         (c.variable() ? " variable" : "");
+}
+
+void expect_right(const Case& c, std::size_t index, double sigma, const Dense& want) {
+  const auto got = run_on_device(c, name_at(index));
+  ASSERT_TRUE(got.ok()) << got.error().message() << describe(c, index);
+  EXPECT_TRUE(got->intact) << "wrote between rows or past the end: " << describe(c, index);
+  EXPECT_LE(rel_l2(got->dense.o, want.o), tolerance(c.problem, index, sigma)) << describe(c, index);
+  const double lse_error = 2e-4 + (c.problem.qk == QkType::kFp8 ? 0x1p-13 * 9 * sigma : 0);
+  for (std::size_t i = 0; i < want.lse.size(); ++i) {
+    const double a = got->dense.lse[i], b = want.lse[i];
+    const bool same = std::isnan(b) ? std::isnan(a) : std::isinf(b) ? a == b : std::fabs(a - b) <= lse_error;
+    ASSERT_TRUE(same) << "lse " << i << ": " << a << " for " << b << " " << describe(c, index);
+  }
+}
+
+std::int64_t random_length(std::mt19937& bits, double longest) {
+  const double u = static_cast<double>(bits()) / 4294967296.0;
+  return static_cast<std::int64_t>(std::exp2(u * std::log2(longest + 0.99)));
+}
+
+class AttentionFrontDoor : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto device = gemm_device(0);
+    if (!device) GTEST_SKIP() << device.error().message();
+  }
+};
+
+// Lengths 1 to 4097, groups of 1 to 16 heads, odd strides, all types that there are kernels for, every tactic in turn.
+TEST_F(AttentionFrontDoor, RandomProblemsMatchTheEmulation) {
+  std::mt19937 bits(1);
+  constexpr int kProblems = 240;
+  constexpr double kMostWork = 6e6;
+  int ran = 0;
+  std::set<std::size_t> used;
+  for (int i = 0; i < kProblems; ++i) {
+    AttentionProblem p;
+    p.dim = bits() % 2 == 0 ? 64 : 128;
+    p.pv = static_cast<PvType>(i % 3);
+    p.qk = p.pv == kFp8 && bits() % 2 == 0 ? QkType::kFp8 : QkType::kBf16;
+    p.causal = bits() % 2 == 0;
+    p.output = bits() % 2 == 0 ? OutputType::kBf16 : OutputType::kF32;
+    const std::int64_t group = 1 << bits() % 5;
+    p.kv_heads = 1 + static_cast<std::int64_t>(bits() % 2);
+    p.heads = p.kv_heads * group;
+    p.batch = 1 + static_cast<std::int64_t>(bits() % 3);
+    if (i < 6) p.batch = p.heads = p.kv_heads = 1;  // the longest
+    const double rows = kMostWork / static_cast<double>(p.dim * p.heads * p.batch);
+    p.seq = i < 6 ? 4097 - i / 3 : random_length(bits, std::min(rows, 4097.0));
+    p.kv_seq = random_length(bits, std::clamp(rows / static_cast<double>(p.seq), 1.0, 4097.0));
+    if (i % 2 == 1) std::swap(p.seq, p.kv_seq);
+    const auto legal = legal_tactics(p);
+    const double sigma = bits() % 2 == 0 ? 1 : 3;
+    const bool rows_outside = bits() % 2 == 0, variable = p.batch > 1 && bits() % 2 == 0;
+    const auto gap = static_cast<std::int64_t>(8 * (bits() % 4));
+    const auto seed = static_cast<std::uint32_t>(100 + i), turn = static_cast<std::uint32_t>(bits());
+    if (legal.empty()) continue;  // a build without kernels of this kind
+    const std::size_t index = legal[turn % legal.size()];
+    const Case c = make_case(p, sigma, seed, rows_outside, gap, variable);
+    expect_right(c, index, sigma, emulate(quantized(c), tactic_at(index).tile.tile_kv, Planted::kNone, kBackward));
+    if (HasFatalFailure()) return;
+    used.insert(index);
+    ++ran;
+  }
+  EXPECT_GE(ran, kProblems / 3);
+  RecordProperty("problems", ran);
+  std::printf("%d problems by %zu tactics\n", ran, used.size());
+}
+
+TEST_F(AttentionFrontDoor, EveryTacticMatchesTheEmulation) {
+  for (const std::int64_t dim : {64, 128}) {
+    for (const auto& [pv, qk] : {std::pair{kBf16, QkType::kBf16}, std::pair{kFp8, QkType::kBf16},
+                                 std::pair{kFp8, QkType::kFp8}, std::pair{kFp4, QkType::kBf16}}) {
+      const AttentionProblem p{1, 4, 2, 301, 463, dim, true, pv, qk, OutputType::kF32};
+      const Case c = make_case(p, 2, 5);
+      std::map<int, Dense> want;  // by keys of a tile
+      for (const std::size_t index : legal_tactics(p)) {
+        const int keys = tactic_at(index).tile.tile_kv;
+        if (!want.contains(keys)) want[keys] = emulate(quantized(c), keys, Planted::kNone, kBackward);
+        expect_right(c, index, 2, want[keys]);
+      }
+    }
+  }
+}
+
+TEST_F(AttentionFrontDoor, TheComparisonFindsPlantedFaults) {
+  const AttentionProblem p{1, 1, 1, 150, 300, 128, true, kBf16, QkType::kBf16, OutputType::kF32};
+  const Case c = make_case(p, 2, 6);
+  const std::size_t index = legal_tactics(p).front();
+  const auto got = run_on_device(c, name_at(index));
+  ASSERT_TRUE(got.ok());
+  const int keys = tactic_at(index).tile.tile_kv;
+  for (const Planted fault : {Planted::kMaskOneLate, Planted::kNoDecay}) {
+    EXPECT_GT(rel_l2(got->dense.o, emulate(c, keys, fault, kBackward).o), 2 * tolerance(p, index, 2));
+  }
+}
+
+TEST_F(AttentionFrontDoor, RowsThatSeeNoKeyAreZeroAndMinusInfinity) {
+  for (const PvType pv : {kBf16, kFp8, kFp4}) {
+    const AttentionProblem p{1, 2, 1, 450, 170, 64, true, pv, QkType::kBf16, OutputType::kBf16};
+    const Case c = make_case(p, 1, 70);
+    for (const std::size_t index : legal_tactics(p)) {
+      const auto got = run_on_device(c, name_at(index));
+      ASSERT_TRUE(got.ok());
+      for (std::int64_t row = 0; row < 2 * 450; ++row) {
+        const bool none = row % 450 < 280;
+        ASSERT_EQ(got->dense.lse[static_cast<std::size_t>(row)] == -kInfinity, none) << name_at(index) << row;
+        for (std::int64_t d = 0; d < 64; ++d) {
+          const double value = got->dense.o[static_cast<std::size_t>(row * 64 + d)];
+          ASSERT_TRUE(none ? value == 0 : std::isfinite(value)) << name_at(index) << row;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(AttentionFrontDoor, NaNsStayInTheRowsAndSequencesThatSeeThem) {
+  const Bf16 nan{0x7fc0};
+  const AttentionProblem p{1, 1, 1, 256, 256, 64, true, kBf16, QkType::kBf16, OutputType::kBf16};
+  Case c = make_case(p, 1, 90);
+  c.k_data[static_cast<std::size_t>(c.kv_at(0, 0, 40))] = nan;
+  for (const std::size_t index : legal_tactics(p)) {
+    const auto got = run_on_device(c, name_at(index));
+    ASSERT_TRUE(got.ok());
+    for (std::int64_t i = 0; i < 256; ++i) {
+      ASSERT_EQ(std::isnan(got->dense.o[static_cast<std::size_t>(i * 64)]), i >= 40) << name_at(index) << " row " << i;
+      ASSERT_EQ(std::isnan(got->dense.lse[static_cast<std::size_t>(i)]), i >= 40) << name_at(index) << " row " << i;
+    }
+  }
+  // The second of three sequences that follow one another is all NaN.
+  for (const PvType pv : {kBf16, kFp8, kFp4}) {
+    const AttentionProblem several{3, 2, 2, 100, 100, 64, false, pv, QkType::kBf16, OutputType::kF32};
+    Case v = make_case(several, 1, 91, false, 0, true);
+    v.cu_q = {0, 70, 140, 210}, v.cu_kv = {0, 50, 130, 200};
+    std::mt19937 bits(3);
+    const auto fill = [&](std::vector<Bf16>& data) {
+      for (Bf16& x : data) x = to_bf16(static_cast<float>(bits() % 64) / 32 - 1);
+    };
+    fill(v.q_data), fill(v.k_data), fill(v.v_data);
+    for (std::int64_t h = 0; h < 2; ++h) {
+      for (std::int64_t j = 0; j < 80; ++j) {
+        std::fill_n(v.k_data.begin() + v.kv_at(1, h, j), 64, nan);
+        std::fill_n(v.v_data.begin() + v.kv_at(1, h, j), 64, nan);
+      }
+    }
+    for (const std::size_t index : legal_tactics(several)) {
+      const auto got = run_on_device(v, name_at(index));
+      ASSERT_TRUE(got.ok());
+      for (std::int64_t b = 0; b < 3; ++b) {
+        for (std::int64_t row = 0; row < 70 * 64; ++row) {
+          const double value = got->dense.o[static_cast<std::size_t>(b * 2 * 100 * 64 + row)];
+          ASSERT_EQ(std::isnan(value), b == 1) << name_at(index) << " sequence " << b << " row " << row / 64;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(AttentionFrontDoor, SixtyRunsGiveTheSameBits) {
+  for (const PvType pv : {kBf16, kFp8, kFp4}) {
+    const AttentionProblem p{2, 4, 2, 700, 1500, 128, true, pv, QkType::kBf16, OutputType::kF32};
+    if (legal_tactics(p).empty()) continue;
+    const Case c = make_case(p, 2, 95);
+    const OnDevice arrays(c);
+    for (const std::size_t index : legal_tactics(p)) {
+      const auto plan = plan_attention(p, 0, {name_at(index)});
+      ASSERT_TRUE(plan.ok());
+      const Workspace workspace(*plan);
+      std::optional<Outcome> first;
+      for (int run = 0; run < 60; ++run) {
+        arrays.poison();
+        ASSERT_TRUE(run_attention(*plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes()).ok());
+        const Outcome got = arrays.outcome();
+        if (!first) first = got;
+        ASSERT_EQ(got.raw, first->raw) << name_at(index) << " run " << run;
+      }
+    }
+  }
+}
+
+TEST_F(AttentionFrontDoor, RunsAllocateNothingAndAreCaptured) {
+  for (const PvType pv : {kBf16, kFp8, kFp4}) {
+    const AttentionProblem p{2, 4, 2, 300, 500, 128, true, pv, QkType::kBf16, OutputType::kBf16};
+    if (legal_tactics(p).empty()) continue;
+    const Case c = make_case(p, 1, 7, false, 8, true);
+    const OnDevice arrays(c);
+    const auto plan = plan_attention(p, 0);
+    ASSERT_TRUE(plan.ok());
+    const Workspace workspace(*plan);
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    check(cudaDeviceSynchronize());
+    const AttentionInputs in = arrays.inputs();
+    const AttentionOutputs out = arrays.outputs();
+    const auto run = [&] { return run_attention(*plan, in, out, workspace.memory.bytes(), stream).ok(); };
+    ASSERT_TRUE(run());
+    const Outcome first = arrays.outcome();
+    std::size_t free_before = 0, free_after = 0, total = 0;
+    check(cudaMemGetInfo(&free_before, &total));
+    const long before = allocations();
+    bool all = true;
+    for (int i = 0; i < 100; ++i) all = run() && all;
+    EXPECT_EQ(allocations(), before);
+    EXPECT_TRUE(all);
+    check(cudaStreamSynchronize(stream));
+    check(cudaMemGetInfo(&free_after, &total));
+    EXPECT_EQ(free_after, free_before);
+
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    EXPECT_TRUE(run());
+    EXPECT_TRUE(run());
+    check(cudaStreamEndCapture(stream, &graph));
+    check(cudaGraphInstantiate(&ready, graph, 0));
+    for (int replay = 0; replay < 3; ++replay) {
+      arrays.poison();
+      check(cudaGraphLaunch(ready, stream));
+      check(cudaStreamSynchronize(stream));
+      EXPECT_EQ(arrays.outcome().raw, first.raw) << replay;
+    }
+    check(cudaGraphExecDestroy(ready));
+    check(cudaGraphDestroy(graph));
+    check(cudaStreamDestroy(stream));
+  }
+}
+
+TEST_F(AttentionFrontDoor, StreamsAndThreadsShareAPlan) {
+  const AttentionProblem p{2, 8, 4, 600, 900, 128, true, kBf16, QkType::kBf16, OutputType::kBf16};
+  const Case c = make_case(p, 1, 8);
+  const auto plan = plan_attention(p, 0);
+  ASSERT_TRUE(plan.ok());
+  const auto first = run_on_device(c, plan->tactic());
+  ASSERT_TRUE(first.ok());
+  std::atomic<int> different{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      cudaStream_t stream = nullptr;
+      check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+      const OnDevice arrays(c);
+      const Workspace workspace(*plan);
+      check(cudaDeviceSynchronize());
+      for (int i = 0; i < 10; ++i) {
+        const bool ran = run_attention(*plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes(), stream).ok();
+        check(cudaStreamSynchronize(stream));
+        if (!ran || arrays.outcome().raw != first->raw) ++different;
+      }
+      check(cudaStreamDestroy(stream));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(different, 0);
+}
+
+TEST_F(AttentionFrontDoor, OneWorkspaceServesEveryTacticInTurn) {
+  const AttentionProblem p{1, 4, 2, 400, 400, 128, false, kBf16, QkType::kBf16, OutputType::kF32};
+  const Case c = make_case(p, 1, 9);
+  const Dense want = reference_of(c);
+  const OnDevice arrays(c);
+  const auto any = plan_attention(p, 0);
+  ASSERT_TRUE(any.ok());
+  const Workspace workspace(*any);
+  for (int round = 0; round < 2; ++round) {
+    for (const std::size_t index : legal_tactics(p)) {
+      const auto plan = plan_attention(p, 0, {name_at(index)});
+      ASSERT_TRUE(plan.ok());
+      arrays.poison();
+      ASSERT_TRUE(run_attention(*plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes()).ok());
+      EXPECT_LE(rel_l2(arrays.outcome().dense.o, want.o), 0x1p-8) << name_at(index);
+    }
+  }
+}
+
+TEST_F(AttentionFrontDoor, RefusesByNameAndLaunchesNothing) {
+  const AttentionProblem p{2, 4, 2, 40, 60, 64, false, kBf16, QkType::kBf16, OutputType::kBf16};
+  const Case c = make_case(p, 1, 10, false, 8);
+  const Case variable = make_case(p, 1, 11, false, 8, true);
+  const auto plan = plan_attention(p, 0);
+  ASSERT_TRUE(plan.ok());
+  const Workspace workspace(*plan);
+  static constexpr std::int32_t kOffsets[] = {0, 5, 9};
+  alignas(16) static std::uint16_t host[8];
+  const auto where = [&](const Case& of, auto change) {
+    const OnDevice arrays(of);
+    AttentionInputs in = arrays.inputs();
+    AttentionOutputs out = arrays.outputs();
+    std::span<std::byte> room = workspace.memory.bytes();
+    change(in, out, room);
+    const auto done = run_attention(*plan, in, out, room);
+    const Outcome left = arrays.outcome();
+    const bool untouched = std::all_of(left.raw.begin(), left.raw.end(), [](std::byte b) { return b == kPoison; });
+    EXPECT_EQ(untouched, !done.ok());
+    return done.ok() ? std::string("ran") : done.error().where;
+  };
+  using In = AttentionInputs&;
+  using Out = AttentionOutputs&;
+  using Room = std::span<std::byte>&;
+  EXPECT_EQ(where(c, [](In, Out, Room) {}), "ran");
+  EXPECT_EQ(where(variable, [](In, Out, Room) {}), "ran");
+  EXPECT_EQ(where(c, [](In in, Out, Room) { in.q.data = nullptr; }), "q");
+  EXPECT_EQ(where(c, [](In in, Out, Room) { in.k.data = reinterpret_cast<const Bf16*>(host); }), "k");
+  EXPECT_EQ(where(c, [](In in, Out, Room) { in.v.data += 4; }), "v");
+  EXPECT_EQ(where(c, [](In in, Out, Room) { in.q.row_stride += 4; }), "q");
+  EXPECT_EQ(where(c, [](In, Out out, Room) { out.o.data = nullptr; }), "o");
+  EXPECT_EQ(where(c, [](In, Out out, Room) { out.o.head_stride = 8; }), "o");
+  EXPECT_EQ(where(c, [](In, Out out, Room) { out.lse = reinterpret_cast<float*>(host); }), "lse");
+  EXPECT_EQ(where(c, [](In in, Out, Room) { in.k.batch_stride = 0x7ffffff8; }), "k");
+  EXPECT_EQ(where(c, [](In in, Out, Room) { in.scale = -1; }), "scale");
+  EXPECT_EQ(where(c, [](In, Out, Room room) { room = room.first(room.size() / 2); }), "workspace");
+  EXPECT_EQ(where(c, [](In, Out, Room room) { room = std::as_writable_bytes(std::span(host)); }), "workspace");
+  EXPECT_EQ(where(variable, [](In in, Out, Room) { in.cu_seqlens_q = kOffsets; }), "cu_seqlens_q");
+  EXPECT_EQ(where(variable, [](In in, Out, Room) { in.cu_seqlens_kv = {}; }), "cu_seqlens");
+  EXPECT_EQ(where(variable, [](In in, Out, Room) { in.total_kv = 121; }), "total_kv");
+
+  EXPECT_EQ(plan_attention(p, 0, {"q128"}).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(plan_attention(p, 1000).error().code, ErrorCode::kNotFound);
+  AttentionProblem bad = p;
+  bad.dim = 96;
+  EXPECT_EQ(plan_attention(bad, 0).error().where, "dim");
+  bad = p;
+  bad.qk = QkType::kFp8;
+  EXPECT_EQ(plan_attention(bad, 0).error().code, ErrorCode::kIllegal);
+}
+
+TEST_F(AttentionFrontDoor, SeveralDevices) {
+  if (!gemm_device(1).ok()) GTEST_SKIP() << "one device";
+  check(cudaSetDevice(0));
+  const AttentionProblem p{1, 4, 2, 200, 300, 128, true, kBf16, QkType::kBf16, OutputType::kBf16};
+  const Case c = make_case(p, 1, 12);
+  const auto first = run_on_device(c, "");
+  ASSERT_TRUE(first.ok());
+  const auto plan = plan_attention(p, 1);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->device(), 1);
+  const Workspace workspace(*plan);
+  const OnDevice arrays(c, 1), elsewhere(c, 0);
+  ASSERT_TRUE(run_attention(*plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes()).ok());
+  int current = -1;
+  check(cudaGetDevice(&current));
+  EXPECT_EQ(current, 0) << "the thread's device is its own";
+  EXPECT_EQ(arrays.outcome().raw, first->raw);
+  const auto wrong = run_attention(*plan, elsewhere.inputs(), arrays.outputs(), workspace.memory.bytes());
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().where, "q");
+  EXPECT_THAT(wrong.error().text, HasSubstr("memory of device 0"));
+  cudaStream_t stream_of_first = nullptr;
+  check(cudaStreamCreateWithFlags(&stream_of_first, cudaStreamNonBlocking));
+  const auto other = run_attention(*plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes(), stream_of_first);
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().where, "stream");
+  check(cudaStreamDestroy(stream_of_first));
+}
+
+}  // namespace
+}  // namespace pinch::cuda
