@@ -13,7 +13,7 @@
 #include "apps/pinch/enum_option.h"
 #include "apps/pinch/interrupt.h"
 #include "apps/pinch/progress_bar.h"
-#include "apps/pinch/temporary_folder.h"
+#include "src/core/temporary_folder.h"
 #include "workbench/check/bisect.h"
 #include "workbench/check/flake.h"
 #include "workbench/check/gate.h"

@@ -34,7 +34,9 @@ constexpr const char* kTuneExamples = R"(Examples:
 Each tactic is compared with an FP64 reference before it is timed. Times are medians over interleaved rounds: cold, where
 every call takes other weights from a set larger than the caches, and warm, where the same weights come again. Cold times
 rank, because a model's layers push each other's weights out; --rank-by warm suits models that stay in the caches.
-A second tune of the same problem on the same machine, program and policy reads the stored result.)";
+A second tune of the same problem on the same machine, program and policy reads the stored result.
+
+The rungs of the ladder, cheapest first: throughput, pipeline, schedule, algebra, handoff, tactic, proof (docs/design/ladder.md).)";
 
 constexpr const char* kTuneAttentionExamples = R"(Examples:
   pinch tune attention --heads 16 --seq 1024
@@ -50,18 +52,25 @@ struct TuneOptions {
   MeasureOptionGroup measure;
   bool all = false;
   bool force = false;
+  std::string until;
+  std::vector<std::string> only, skip;
   Protocol rank_by = Protocol::kCold;
   std::string database;
   JsonOption json;
 
   void add_to(CLI::App& command);
-  [[nodiscard]] ladder::TuneRequest request(const measure::Policy& policy) const;
+  [[nodiscard]] Result<ladder::TuneRequest> request(const measure::Policy& policy) const;
 };
 
 void TuneOptions::add_to(CLI::App& command) {
   measure.add_to(command);
   command.add_flag("--all", all, "Measure every legal tactic, whatever the budget");
   command.add_flag("--force", force, "Measure even where a stored result fits");
+  command.add_option("--until", until, "Climb to this rung and no further")->type_name("RUNG");
+  command.add_option("--only", only, "Climb these rungs alone, as in throughput,tactic")
+      ->type_name("RUNG")
+      ->delimiter(',');
+  command.add_option("--skip", skip, "Leave these rungs out")->type_name("RUNG")->delimiter(',');
   add_enum(command, "--rank-by", rank_by, {Protocol::kCold, Protocol::kWarm}, "Which times decide");
   command
       .add_option("--db", database,
@@ -70,8 +79,10 @@ void TuneOptions::add_to(CLI::App& command) {
   json.add_to(command);
 }
 
-ladder::TuneRequest TuneOptions::request(const measure::Policy& policy) const {
+Result<ladder::TuneRequest> TuneOptions::request(const measure::Policy& policy) const {
   ladder::TuneRequest request;
+  PINCH_ASSIGN(selection, ladder::Selection::create(until, only, skip));
+  request.selection = std::move(selection);
   request.force = force;
   request.rung.all = all;
   request.rung.policy = policy;
@@ -111,9 +122,10 @@ int tune_all(std::span<const std::unique_ptr<ladder::Task>> tasks, const TuneOpt
              const measure::Policy& policy) {
   // A file size limit is then a refused write, which is a warning, instead of the end of the program.
   std::signal(SIGXFSZ, SIG_IGN);
-  const ladder::TuneRequest request = options.request(policy);
+  const auto request = options.request(policy);
+  if (!request) return report(request.error());
   for (const auto& task : tasks) {
-    if (const auto refused = refuse_early(*task, request); !refused) return report(refused.error());
+    if (const auto refused = refuse_early(*task, *request); !refused) return report(refused.error());
   }
   std::optional<store::TuneStore> store = open_store(options);
   const InterruptGuard interrupt;
@@ -126,7 +138,7 @@ int tune_all(std::span<const std::unique_ptr<ladder::Task>> tasks, const TuneOpt
     hooks.warn = warn;
     hooks.stop_requested = [&] { return interrupt.requested(); };
     hooks.progress = [&](const ladder::Progress& progress) { show(*bar, task->work(), progress, policy.budget_s); };
-    const auto tuned = ladder::tune(*task, request, store ? &*store : nullptr, hooks);
+    const auto tuned = ladder::tune(*task, *request, store ? &*store : nullptr, hooks);
     bar.reset();
     if (!tuned) return report(tuned.error());
     fmt::print(options.json.on_stdout() ? stderr : stdout, "{}\n", report::to_table(*tuned));

@@ -70,6 +70,45 @@ class Contract(TuneTest):
             self.assertAlmostEqual(document["regret"], medians[document["default"]] / min(medians.values()), places=9)
             self.assertGreaterEqual(document["regret"], 1)
 
+    RUNGS = ["throughput", "pipeline", "schedule", "algebra", "handoff", "tactic", "proof"]
+
+    def test_every_rung_answers(self):
+        document = self.tune("--m", 2, *PROBLEM)
+        self.assertEqual([finding["rung"] for finding in document["findings"]], self.RUNGS)
+        for finding in document["findings"]:
+            self.assertEqual(list(finding)[:5], ["rung", "verdict", "bound_percent", "evidence", "command"])
+            self.assertIn(finding["verdict"], ("headroom", "ruled_out", "not_applicable", "not_measured"))
+            self.assertEqual(finding["command"] is None, finding["verdict"] == "not_applicable", finding)
+            self.assertTrue(finding["why"])
+            if finding["verdict"] == "headroom":
+                self.assertTrue(0 < finding["bound_percent"] <= 100, finding)
+        by_rung = {finding["rung"]: finding for finding in document["findings"]}
+        self.assertEqual(by_rung["schedule"]["verdict"], "not_applicable")
+        self.assertEqual((by_rung["proof"]["verdict"], by_rung["proof"]["evidence"]["wrong"]), ("ruled_out", []))
+        self.assertLessEqual(sum(f["bound_percent"] for f in document["findings"] if f["verdict"] == "headroom"), 100.1)
+        best = max((f for f in document["findings"] if f["verdict"] == "headroom"), key=lambda f: f["bound_percent"], default=None)
+        self.assertEqual(document["next"], best and {"rung": best["rung"], "bound_percent": best["bound_percent"]})
+        # The commands are of this program, with this problem; one of each kind is run.
+        for rung, command in {f["rung"]: f["command"] for f in document["findings"] if f["command"]}.items():
+            self.assertIn("--m 2 --n 256 --k 256 --format nvfp4 --output bf16", command)
+            words = command.split()
+            self.assertEqual(words[0], "pinch")
+            if rung in ("pipeline", "proof"):
+                more = ("--rounds", 1) if words[1] == "trace" else ("--budget", 0.3, "--cold-set", 4, "--db", self.database)
+                self.succeeds(*words[1:], *more)
+
+    def test_rungs_may_be_left_out_and_say_so(self):
+        document = self.tune("--m", 2, *PROBLEM, "--until", "tactic", "--skip", "pipeline,handoff,tactic,algebra")
+        by_rung = {finding["rung"]: finding for finding in document["findings"]}
+        self.assertEqual(list(by_rung), self.RUNGS)
+        for rung in ("pipeline", "algebra", "handoff", "tactic", "proof"):
+            self.assertEqual((by_rung[rung]["verdict"], by_rung[rung]["why"]),
+                             ("not_measured", "left out by --until tactic --skip pipeline,handoff,tactic,algebra"))
+        self.assertEqual(len(document["picks"]), 1, "no other than the default is needed")
+        self.assertIn("left out by --only proof", self.succeeds(*self.arguments("--m", 2, *PROBLEM, "--only", "proof")).stdout)
+        self.refuses(*self.arguments("--m", 2, *PROBLEM, "--only", "tactics"), says=["--only", "did you mean tactic?", "handoff"])
+        self.refuses(*self.arguments("--m", 2, *PROBLEM, "--only", "proof", "--skip", "proof"), says="no rung is left")
+
     def test_a_list_of_rows_is_a_list_of_results(self):
         documents = self.tune("--m", "1,2", "--m", 5, *PROBLEM)
         self.assertEqual([document["problem"]["m"] for document in documents], [1, 2, 5])
@@ -108,7 +147,7 @@ class Cache(TuneTest):
         first = self.decided("--m", 1, *PROBLEM)
         second = self.tune("--m", 1, *PROBLEM)
         self.assertIs(second["cached"], True)
-        for key in ("problem", "default", "best", "regret", "picks", "rounds"):
+        for key in ("problem", "default", "best", "regret", "picks", "rounds", "findings"):
             self.assertEqual(first[key], second[key], key)
         self.assertIn("cached", self.succeeds(*self.arguments("--m", 1, *PROBLEM)).stdout)
 

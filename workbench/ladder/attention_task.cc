@@ -13,6 +13,7 @@
 #include "pinch/gemm.h"
 #include "workbench/check/attention_check.h"
 #include "workbench/ladder/gemm_target.h"
+#include "workbench/ladder/waiting.h"
 #include "workbench/measure/clock.h"
 #include "workbench/measure/host_sampler.h"
 #include "workbench/measure/limits.h"
@@ -92,6 +93,11 @@ class AttentionTask final : public Task, private HostSubject {
   measure::Sampler& sampler() override { return sampler_; }
   Result<Rivals> rivals() override {
     return Rivals{{}, {"peers: no library that this build opens has attention with bf16 inputs on a CPU"}};
+  }
+
+  Result<Waiting> waits(const std::string& tactic, const std::function<bool()>& stop_requested) override {
+    PINCH_ASSIGN(subject, trace::attention_subject(problem_, {tactic, resources_.threads}));
+    return trace_waiting(subject, stop_requested);
   }
 
  private:

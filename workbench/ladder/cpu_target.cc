@@ -6,6 +6,7 @@
 #include "pinch/families.h"
 #include "workbench/ladder/gemm_subject.h"
 #include "workbench/ladder/gemm_target.h"
+#include "workbench/ladder/waiting.h"
 #include "workbench/measure/host_sampler.h"
 #include "workbench/measure/limits.h"
 #include "workbench/peers/peer_module.h"
@@ -150,6 +151,12 @@ class CpuTarget final : public GemmTarget {
   Result<std::unique_ptr<GemmCase>> problem(std::int64_t m, OutputType output) override {
     PINCH_ASSIGN(subject, GemmSubject::create(*set_, m, output, resources_.threads));
     return std::unique_ptr<GemmCase>(std::make_unique<CpuCase>(*set_, std::move(subject), cold_bytes_));
+  }
+
+  Result<Waiting> waits(const GemmProblem& problem, const std::string& tactic,
+                        const std::function<bool()>& stop_requested) override {
+    PINCH_ASSIGN(subject, trace::gemm_subject(set_->view(), problem.m, {tactic, resources_.threads, problem.output}));
+    return trace_waiting(subject, stop_requested);
   }
 
  private:

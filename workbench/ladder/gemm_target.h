@@ -50,6 +50,11 @@ class GemmTarget {
   [[nodiscard]] virtual std::size_t cold_set_bytes() const = 0;  ///< that push the weights out between cold calls
   /// A problem of m rows; the target must outlive it. Errors: an invalid problem, too little memory.
   virtual Result<std::unique_ptr<GemmCase>> problem(std::int64_t m, OutputType output) = 0;
+  /// Task::waits. Times do not follow from the values of the weights, so any of their shape will do.
+  virtual Result<Waiting> waits(const GemmProblem& /*problem*/, const std::string& /*tactic*/,
+                                const std::function<bool()>& /*stop_requested*/) {
+    return Error{ErrorCode::kUnsupported, "the CUDA kernels have no twin with marks", ""};
+  }
 };
 
 /// Refuses kernels compiled with marks, whose times rank nothing. Errors: kIllegal for a PINCH_TRACE_LEVEL above 0.

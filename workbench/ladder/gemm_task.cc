@@ -47,6 +47,9 @@ class GemmTask final : public Task {
   Subject& subject() override { return case_->subject(); }
   measure::Sampler& sampler() override { return case_->sampler(); }
   Result<Rivals> rivals() override { return case_->rivals(); }
+  Result<Waiting> waits(const std::string& tactic, const std::function<bool()>& stop_requested) override {
+    return target().waits(problem_, tactic, stop_requested);
+  }
 
  private:
   [[nodiscard]] GemmTarget& target() const { return weights_.target_; }

@@ -27,6 +27,8 @@ class StoreJournal final : public Journal {
   void point(const store::Point& point) override;
   void samples(std::span<const store::TuneStore::TacticSamples> round) override;
   void verdict(const store::Point& point) override;
+  /// Its number in the store; 0 where nothing is written.
+  [[nodiscard]] std::int64_t run() const { return store_ != nullptr ? run_ : 0; }
   /// Makes the run findable.
   void finish(std::string_view details);
 

@@ -36,10 +36,10 @@ std::vector<std::size_t> trial_order(std::size_t count, const RungOptions& optio
   return order;
 }
 
-class Rung {
+class TacticRung {
  public:
-  Rung(Subject& subject, measure::Sampler& sampler, measure::Clock& clock, const RungOptions& options, Journal& journal,
-       const RungHooks& hooks)
+  TacticRung(Subject& subject, measure::Sampler& sampler, measure::Clock& clock, const RungOptions& options,
+             Journal& journal, const RungHooks& hooks)
       : subject_(subject),
         sampler_(sampler),
         clock_(clock),
@@ -75,7 +75,7 @@ class Rung {
 
   void check_candidates(const std::vector<RankedTactic>& ranked) {
     double needed_s = 0;
-    for (const std::size_t rank : trial_order(ranked.size(), options_)) {
+    for (const std::size_t rank : trial_order(options_.default_only ? 1 : ranked.size(), options_)) {
       const double budget_s = options_.policy.budget_s;
       const bool used_up = elapsed_s() >= kCheckShare * budget_s || elapsed_s() + needed_s >= budget_s;
       const bool enough = survivors_.size() >= 2 && used_up;
@@ -183,7 +183,7 @@ class Rung {
 
 Result<RungResult> run_tactic_rung(Subject& subject, measure::Sampler& sampler, measure::Clock& clock,
                                    const RungOptions& options, Journal& journal, const RungHooks& hooks) {
-  return Rung(subject, sampler, clock, options, journal, hooks).run();
+  return TacticRung(subject, sampler, clock, options, journal, hooks).run();
 }
 
 Result<RungResult> run_tactic_rung(HostSubject& subject, measure::Clock& clock, measure::FrequencyMeter& meter,

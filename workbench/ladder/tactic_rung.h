@@ -14,7 +14,8 @@ namespace pinch::ladder {
 
 struct RungOptions {
   measure::Policy policy;
-  bool all = false;  ///< every legal tactic, whatever the budget
+  bool all = false;           ///< every legal tactic, whatever the budget
+  bool default_only = false;  ///< no other than the default
   int random_every =
       5;  ///< where the budget does not reach all: one in so many comes from a random place of the ranking
 };

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "workbench/ladder/climb.h"
 #include "workbench/ladder/machine.h"
 #include "workbench/ladder/roofline.h"
 #include "workbench/ladder/subject.h"
@@ -76,6 +78,11 @@ class Task {
   virtual measure::Sampler& sampler() = 0;
   /// Makes and checks the rivals. A rival that fails or is wrong says so in its Checked.
   virtual Result<Rivals> rivals() = 0;
+  /// Who waits inside a call of the tactic, from a twin with marks, which ranks nothing. Errors: kUnsupported where
+  /// there is no such twin; kInterrupted.
+  virtual Result<Waiting> waits(const std::string& /*tactic*/, const std::function<bool()>& /*stop_requested*/) {
+    return Error{ErrorCode::kUnsupported, "no twin of this kernel has marks", ""};
+  }
 };
 
 /// bound_ns of the work. 0 where a rate is unknown.

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <ctime>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <variant>
 
 #include "pinch/version.h"
+#include "workbench/ladder/tune_evidence.h"
 #include "workbench/measure/clock.h"
 #include "workbench/store/binary_hash.h"
 
@@ -47,10 +49,25 @@ std::string problem_text(const Work& work) {
   return text;
 }
 
+json waiting_json(const Known<Waiting>& known) {
+  if (const auto* waiting = std::get_if<Waiting>(&known))
+    return {{"share", waiting->share}, {"for_whom", waiting->for_whom}, {"evidence", waiting->evidence}};
+  const auto& silence = std::get<Silence>(known);
+  return {{"applies", silence.answer != Answer::kNotApplicable}, {"why", silence.why}};
+}
+
+Known<Waiting> read_waiting(const json& stored) {
+  if (stored.contains("share"))
+    return Waiting{stored["share"].get<double>(), stored.at("for_whom").get<std::string>(), stored.at("evidence")};
+  return Silence{stored.at("applies").get<bool>() ? Answer::kNotMeasured : Answer::kNotApplicable,
+                 stored.at("why").get<std::string>()};
+}
+
 /// What a stored run says of itself beyond its samples.
 json details_of(const TuneReport& report) {
   const RungResult& result = report.result;
   return {{"legal", result.legal},
+          {"waiting", waiting_json(report.waiting)},
           {"stop", to_string(result.stop)},
           {"rounds", result.rounds},
           {"clock_ghz", result.clock_ghz},
@@ -89,6 +106,7 @@ bool read_details(const std::string& text, TuneReport& report) {
     details.at("warm_gbps").get_to(report.roofline.warm_gbps);
     details.at("cold_set_bytes").get_to(report.cold_set_bytes);
     details.at("version").get_to(report.version);
+    report.waiting = read_waiting(details.at("waiting"));
   } catch (const json::exception&) {
     return false;
   }
@@ -96,8 +114,8 @@ bool read_details(const std::string& text, TuneReport& report) {
 }
 
 store::TuneKey key_of(const Task& task, const TuneRequest& request) {
-  const std::string policy = fmt::format("{} {} all={} random={}", task.protocol(), request.rung.policy.text(),
-                                         request.rung.all, request.rung.random_every);
+  const std::string policy = fmt::format("{} {} all={} random={} rungs={}", task.protocol(), request.rung.policy.text(),
+                                         request.rung.all, request.rung.random_every, request.selection.text());
   const Machine& machine = task.machine();
   return {machine.device,
           machine.isa,
@@ -119,6 +137,27 @@ TuneReport blank(const Task& task, const TuneRequest& request) {
   return report;
 }
 
+void find(const Task& task, const TuneRequest& request, std::span<const RankedTactic> ranked, TuneReport& report) {
+  report.findings = climb(evidence_of(task, ranked, report), request.selection);
+}
+
+/// A trace explains and ranks nothing, so it is taken when all is measured, of the fastest tactic.
+Known<Waiting> waiting_of(Task& task, const TuneRequest& request, const TuneReport& report, const TuneHooks& hooks) {
+  constexpr double kTracedCalls = 20, kMostShare = 0.5;
+  const std::string& tactic = report.result.conclusion.fastest;
+  if (!request.selection.asks(Rung::kPipeline) || tactic.empty())
+    return Silence{Answer::kNotMeasured, "no tactic was timed"};
+  for (const store::Point& point : report.result.points) {
+    if (point.tactic != tactic) continue;
+    const double call_ns = measure::summarize(accepted_ns(point.samples, report.policy.protocols.front())).median;
+    if (kTracedCalls * call_ns > kMostShare * 1e9 * report.policy.budget_s)
+      return Silence{Answer::kNotMeasured, "a traced run takes about twenty calls, more than half of the budget"};
+  }
+  auto waiting = task.waits(tactic, hooks.stop_requested);
+  if (waiting.ok()) return std::move(*waiting);
+  return Silence{Answer::kNotMeasured, waiting.error().message()};
+}
+
 std::optional<TuneReport> look_up(const Task& task, const TuneRequest& request, store::TuneStore* store,
                                   const TuneHooks& hooks, const store::TuneKey& key) {
   if (store == nullptr || request.force) return std::nullopt;
@@ -130,6 +169,7 @@ std::optional<TuneReport> look_up(const Task& task, const TuneRequest& request, 
   if (!read_details(run.details, report)) return std::nullopt;
   report.cached = true;
   report.measured_at = run.started_at;
+  report.run = run.id;
   report.result.points = std::move(run.points);
   report.result.conclusion = conclude(report.result.points, request.rung.policy);
   return report;
@@ -144,8 +184,12 @@ Result<void> refuse_early(const Task& task, const TuneRequest& request) {
 
 Result<TuneReport> tune(Task& task, const TuneRequest& request, store::TuneStore* store, const TuneHooks& hooks) {
   PINCH_TRY(refuse_early(task, request));
+  PINCH_ASSIGN(ranked, task.ranked());
   const store::TuneKey key = key_of(task, request);
-  if (std::optional<TuneReport> known = look_up(task, request, store, hooks, key)) return std::move(*known);
+  if (std::optional<TuneReport> known = look_up(task, request, store, hooks, key)) {
+    find(task, request, ranked, *known);
+    return std::move(*known);
+  }
   TuneReport report = blank(task, request);
   report.measured_at = now_utc();
   PINCH_TRY(task.prepare(request.rung.policy));
@@ -153,11 +197,22 @@ Result<TuneReport> tune(Task& task, const TuneRequest& request, store::TuneStore
   report.roofline = task.roofline();
   StoreJournal journal(store, key, hooks.warn);
   measure::SystemClock clock;
-  PINCH_ASSIGN(result, run_tactic_rung(task.subject(), task.sampler(), clock, request.rung, journal,
+  RungOptions options = request.rung;
+  const auto asked = [&](Rung rung) { return request.selection.asks(rung); };
+  options.default_only = !asked(Rung::kAlgebra) && !asked(Rung::kHandoff) && !asked(Rung::kTactic);
+  PINCH_ASSIGN(result, run_tactic_rung(task.subject(), task.sampler(), clock, options, journal,
                                        {hooks.progress, hooks.stop_requested}));
   report.result = std::move(result);
+  if (report.result.stop != measure::StopReason::kInterrupted) {
+    report.waiting = waiting_of(task, request, report, hooks);
+    if (hooks.stop_requested && hooks.stop_requested()) report.result.stop = measure::StopReason::kInterrupted;
+  }
   const bool complete = report.result.stop != measure::StopReason::kInterrupted;
-  if (complete && report.result.conclusion.decided) journal.finish(details_of(report).dump());
+  if (complete && report.result.conclusion.decided) {
+    journal.finish(details_of(report).dump());
+    report.run = journal.run();
+  }
+  find(task, request, ranked, report);
   return report;
 }
 

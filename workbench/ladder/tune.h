@@ -12,7 +12,8 @@ namespace pinch::ladder {
 
 struct TuneRequest {
   RungOptions rung;
-  bool force = false;  ///< measure even where the store knows
+  Selection selection;  ///< rungs that are answered
+  bool force = false;   ///< measure even where the store knows
 };
 
 struct TuneReport {
@@ -24,8 +25,11 @@ struct TuneReport {
   Roofline roofline;
   std::size_t cold_set_bytes = 0;
   bool cached = false;
-  std::string measured_at;  ///< UTC; of a cached result the time it was measured
-  std::string version;      ///< of the program that measured
+  std::string measured_at;        ///< UTC; of a cached result the time it was measured
+  std::string version;            ///< of the program that measured
+  Known<Waiting> waiting;         ///< inside the fastest tactic
+  std::int64_t run = 0;           ///< its number in the store; 0: not stored
+  std::vector<Finding> findings;  ///< all seven
 };
 
 struct TuneHooks {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "workbench/report/findings.h"
 #include "workbench/report/sizes_json.h"
 
 namespace pinch::report {
@@ -212,6 +213,8 @@ ordered_json to_json(const TuneReport& report) {
           {"tie_band", conclusion.tie_band},
           {"protocol", to_string(ranking)},
           {"bound_ns", bound > 0 ? ordered_json(bound) : ordered_json(nullptr)},
+          {"findings", findings_json(report.findings)},
+          {"next", next_json(report.findings)},
           {"legal", result.legal},
           {"rounds", result.rounds},
           {"stop", to_string(result.stop)},
@@ -243,7 +246,7 @@ std::string to_table(const TuneReport& report) {
     }
   }
   if (hidden > 0) text += fmt::format("{:<12} ... and {} slower ones; --json has all\n", "", hidden);
-  return text + conclusion_lines(report) + provenance_lines(report);
+  return text + conclusion_lines(report) + findings_table(report.findings) + provenance_lines(report);
 }
 
 }  // namespace pinch::report

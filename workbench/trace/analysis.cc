@@ -82,6 +82,7 @@ std::uint64_t overlap(std::uint64_t begin, std::uint64_t end, std::uint64_t from
 struct RoleSums {
   Counts periods, busy;
   double track_time = 0, step_time = 0;
+  double track_wait_time = 0;  // in whatever role
   std::vector<double> wait_time;
   std::vector<std::uint64_t> wait_count;
   std::vector<double> track_means;  // mean period of each track
@@ -256,6 +257,7 @@ class Analyser {
     std::vector<std::uint64_t> period_count(sums_.size());
     std::vector<bool> has(sums_.size());
     bool waits = false;
+    double waited = 0;
     Periods periods(sums_.size());
     StepReader reader(file_, track);
     std::uint32_t last_role = 0;
@@ -277,6 +279,7 @@ class Analyser {
         const std::uint64_t ticks = overlap(wait.begin, wait.end, from, to);
         waits = true;
         sums.wait_time[wait.wait] += scale_.length(ticks, clock);
+        waited += scale_.length(ticks, clock);
         sums.wait_count[wait.wait] += ticks > 0 || begins_here ? 1 : 0;
       }
       if (begins_here && step->complete && step->end <= to)
@@ -287,6 +290,7 @@ class Analyser {
       ++sums_[role].tracks;
       sums_[role].marked = sums_[role].marked || waits;
       sums_[role].track_time += scale_.length(to - from, clock);
+      sums_[role].track_wait_time += waited;
       if (period_count[role] > 0)
         sums_[role].track_means.push_back(period_sum[role] / static_cast<double>(period_count[role]));
     }
@@ -381,6 +385,8 @@ class Analyser {
       role.busy = std::max(0.0, part(sums.step_time - waited, sums.track_time));
       role.outside = sums.track_time > 0 ? std::max(0.0, 1 - part(sums.step_time, sums.track_time)) : 0;
       role.blamed = part(blamed[r], named);
+      role.tracks_waiting = part(sums.track_wait_time, sums.track_time);
+      role.feeds_matrix = file_.roles()[r].matrix;
       role.unmarked = any_waits && !sums.marked && sums.steps > 0;
       const double middle = median_of(sums.track_means);
       if (sums.track_means.size() > 1 && middle > 0)

@@ -30,6 +30,8 @@ struct RoleReport {
   double blamed = 0;             ///< of all time waited for a named role, the share that waits for this one
   double slowest_track = 0;      ///< its mean period over that of the median track; 0 with one track
   std::uint64_t unfinished = 0;  ///< tracks whose last step, of this role, never ended
+  double tracks_waiting = 0;     ///< fraction in which its tracks wait, in whatever role
+  bool feeds_matrix = false;     ///< marked so
   bool unmarked = false;         ///< its tracks mark no wait, though others do: that may count as busy
 };
 

@@ -13,7 +13,7 @@
 
 #include "pinch/result.h"
 
-namespace pinch::cli {
+namespace pinch {
 
 class TemporaryFolder {
  public:
@@ -42,4 +42,4 @@ class TemporaryFolder {
   std::string path_;
 };
 
-}  // namespace pinch::cli
+}  // namespace pinch

@@ -1,0 +1,234 @@
+#include "workbench/ladder/climb.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace pinch::ladder {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Of one class of knobs: what its best setting takes off the time, the classes before it already chosen.
+struct Gain {
+  bool has_knobs = false;
+  std::size_t settings = 0, settled = 0;  ///< that need this class of knobs to be reached
+  const Setting* best = nullptr;          ///< null where none is faster beyond the band
+  double percent = 0;                     ///< of the default's time
+};
+
+class Climb {
+ public:
+  explicit Climb(const Evidence& evidence) : evidence_(evidence), settings_(evidence.settings) {
+    if (settings_.list.empty() || settings_.list.front().time <= 0) return;
+    standard_ = best_ = &settings_.list.front();
+    for (const Rung rung : {Rung::kAlgebra, Rung::kHandoff, Rung::kTactic}) gain(rung);
+    left_percent_ = 100 * best_->time / standard_->time;
+  }
+
+  std::vector<Finding> findings() {
+    std::vector<Finding> all(kRungs.size());
+    for (const Rung rung : kRungs) at(all, rung).rung = rung;
+    pipeline(at(all, Rung::kPipeline));
+    schedule(at(all, Rung::kSchedule));
+    algebra(at(all, Rung::kAlgebra));
+    knobs(at(all, Rung::kHandoff));
+    knobs(at(all, Rung::kTactic));
+    throughput(at(all, Rung::kThroughput));  // the rest
+    proof(at(all, Rung::kProof));
+    return all;
+  }
+
+ private:
+  static Finding& at(std::vector<Finding>& all, Rung rung) { return all[static_cast<std::size_t>(rung)]; }
+  [[nodiscard]] Gain& gain_of(Rung rung) { return gains_[static_cast<std::size_t>(rung)]; }
+  [[nodiscard]] Rung rung_of(const std::string& knob) const {
+    const auto found = settings_.rungs.find(knob);
+    return found == settings_.rungs.end() ? Rung::kTactic : found->second;
+  }
+  [[nodiscard]] double band_percent() const { return 100 * settings_.band; }
+
+  // The last rung among whose knobs the setting differs from the default; none where it is the default.
+  [[nodiscard]] std::optional<Rung> last_difference(const Setting& setting) const {
+    std::optional<Rung> last;
+    const auto differs = [&](const auto& from, const auto& to) {
+      for (const auto& [knob, value] : from) {
+        const auto other = to.find(knob);
+        if (other == to.end() || other->second != value) last = std::max(last, std::optional(rung_of(knob)));
+      }
+    };
+    differs(setting.knobs, standard_->knobs);
+    differs(standard_->knobs, setting.knobs);
+    return last;
+  }
+
+  void gain(Rung rung) {
+    Gain& found = gain_of(rung);
+    const Setting* fastest = nullptr;
+    for (const Setting& setting : settings_.list) {
+      for (const auto& [knob, value] : setting.knobs) found.has_knobs = found.has_knobs || rung_of(knob) == rung;
+      if (last_difference(setting) != rung) continue;
+      ++found.settings;
+      found.settled += setting.settled ? 1 : 0;
+      if (setting.time > 0 && (fastest == nullptr || setting.time < fastest->time)) fastest = &setting;
+    }
+    if (fastest == nullptr || best_->time <= fastest->time * (1 + settings_.band)) return;
+    found.best = fastest;
+    found.percent = 100 * (best_->time - fastest->time) / standard_->time;
+    best_ = fastest;
+  }
+
+  void silent(Finding& finding, const Silence& silence) {
+    finding.answer = silence.answer;
+    finding.why = silence.why;
+  }
+
+  // A share of the time: headroom where it is more than noise. True where it is.
+  bool share(Finding& finding, double percent) {
+    finding.bound_percent = std::max(0.0, percent);
+    finding.answer = percent > band_percent() ? Answer::kHeadroom : Answer::kRuledOut;
+    if (finding.answer == Answer::kHeadroom) claimed_percent_ += percent;
+    return finding.answer == Answer::kHeadroom;
+  }
+
+  void pipeline(Finding& finding) {
+    const auto* waiting = std::get_if<Waiting>(&evidence_.waiting);
+    if (waiting == nullptr) return silent(finding, std::get<Silence>(evidence_.waiting));
+    finding.evidence = waiting->evidence;
+    finding.evidence["waiting_share"] = waiting->share;
+    const bool late = share(finding, waiting->share * left_percent_);
+    finding.why =
+        late ? fmt::format("the working role waits for {} in {:.1f}% of its time", waiting->for_whom,
+                           100 * waiting->share)
+             : fmt::format("the working role waits for nobody beyond {:.1f}% of its time", 100 * waiting->share);
+  }
+
+  void schedule(Finding& finding) {
+    const Code* code = std::get_if<Code>(&evidence_.code);
+    if (code == nullptr) return silent(finding, std::get<Silence>(evidence_.code));
+    finding.evidence = code->evidence;
+    finding.why = share(finding, code->schedule_share * left_percent_)
+                      ? code->schedule_words
+                      : "the compiler's order is as fast as the busiest pipe allows";
+  }
+
+  void algebra(Finding& finding) {
+    const Code* code = std::get_if<Code>(&evidence_.code);
+    const Gain& measured = gain_of(Rung::kAlgebra);
+    if (code == nullptr && !measured.has_knobs) {
+      const Answer answer = std::get<Silence>(evidence_.code).answer;
+      return silent(finding, {answer, "no knob changes what is computed, and no GPU code was read for patterns"});
+    }
+    if (measured.has_knobs) knobs(finding);
+    if (code == nullptr) return;
+    for (const auto& [key, value] : code->evidence.items()) finding.evidence[key] = value;
+    const std::string before = measured.best != nullptr ? finding.why + "; " : "";
+    const double more = code->algebra_share * left_percent_;
+    if (share(finding, more)) {
+      finding.why = before + code->algebra_words;
+    } else if (before.empty()) {
+      finding.why = "no pattern of instructions that need not exist was found";
+    }
+    if (measured.best == nullptr) return;
+    finding.answer = Answer::kHeadroom;
+    *finding.bound_percent += measured.percent;
+  }
+
+  void knobs(Finding& finding) {
+    const Gain& found = gain_of(finding.rung);
+    if (standard_ == nullptr) return silent(finding, {Answer::kNotMeasured, "the default was not timed"});
+    if (!found.has_knobs || found.settings == 0) {
+      return silent(finding,
+                    {Answer::kNotApplicable,
+                     found.has_knobs ? "no other legal setting of these knobs goes with the default's other knobs"
+                                     : "no knob is of this kind"});
+    }
+    finding.evidence = {{"settings", found.settings}, {"settled", found.settled}, {"band_percent", band_percent()}};
+    const std::string reached = found.settled == found.settings
+                                    ? fmt::format("all {} other legal settings", found.settings)
+                                    : fmt::format("{} of {} other legal settings", found.settled, found.settings);
+    if (found.best != nullptr) {
+      finding.answer = Answer::kHeadroom;
+      finding.bound_percent = found.percent;
+      finding.evidence["default"] = standard_->name;
+      finding.evidence["best"] = found.best->name;
+      finding.evidence["times"] = {standard_->time, found.best->time};
+      finding.why = fmt::format("{} takes {:.1f}% less than the default; {} were tried", found.best->name,
+                                found.percent, reached);
+    } else if (found.settled == found.settings) {
+      finding.answer = Answer::kRuledOut;
+      finding.bound_percent = band_percent();
+      finding.why = fmt::format("{} were tried, and none is faster by more than {:.1f}%", reached, band_percent());
+    } else {
+      finding.answer = Answer::kNotMeasured;
+      finding.why =
+          fmt::format("{} were tried, and none of those is faster by more than {:.1f}%", reached, band_percent());
+    }
+  }
+
+  void throughput(Finding& finding) {
+    const auto* limit = std::get_if<Limit>(&evidence_.limit);
+    const Code* code = std::get_if<Code>(&evidence_.code);
+    if (limit == nullptr && code != nullptr) {
+      finding.answer = Answer::kRuledOut;  // of units: their share of the loop is in the evidence
+      finding.evidence = code->evidence;
+      finding.why = fmt::format("{} bounds the loop; units that are not it are ruled out", code->binds);
+      return;
+    }
+    if (limit == nullptr) return silent(finding, std::get<Silence>(evidence_.limit));
+    if (standard_ == nullptr) return silent(finding, {Answer::kNotMeasured, "the default was not timed"});
+    finding.evidence = limit->evidence;
+    finding.evidence["limit"] = limit->time;
+    finding.evidence["time"] = best_->time;
+    const double limit_percent = 100 * limit->time / standard_->time;
+    const bool above = share(finding, left_percent_ - claimed_percent_ - limit_percent);
+    finding.why =
+        fmt::format("{} bind{} at {:.0f}% of {} rate", limit->unit, limit->unit.back() == 's' ? "" : "s",
+                    100 * std::min(1.0, limit->time / best_->time), limit->unit.back() == 's' ? "their" : "its");
+    if (!above) finding.why += "; what is above that is noise, or is another rung's";
+  }
+
+  void proof(Finding& finding) {
+    const auto* checks = std::get_if<Checks>(&evidence_.checks);
+    if (checks == nullptr) return silent(finding, std::get<Silence>(evidence_.checks));
+    finding.answer = Answer::kRuledOut;
+    finding.evidence = checks->evidence;
+    finding.evidence["checked"] = checks->checked;
+    finding.evidence["wrong"] = checks->wrong;
+    finding.why = checks->wrong.empty() ? fmt::format("every one of {} outputs compared is right", checks->checked)
+                                        : fmt::format("{} of {} settings are wrong and out: {}", checks->wrong.size(),
+                                                      checks->checked, checks->wrong.front());
+  }
+
+  const Evidence& evidence_;
+  const Settings& settings_;
+  const Setting* standard_ = nullptr;  ///< null where it was not timed
+  const Setting* best_ = nullptr;
+  std::array<Gain, kRungs.size()> gains_{};
+  double left_percent_ = 100;   ///< of the default's time, once the best knobs are chosen
+  double claimed_percent_ = 0;  ///< of that, by rungs that look into the best setting
+};
+
+}  // namespace
+
+std::vector<Finding> climb(const Evidence& evidence, const Selection& selection) {
+  std::vector<Finding> findings = Climb(evidence).findings();
+  for (Finding& finding : findings) {
+    finding.command = evidence.commands[static_cast<std::size_t>(finding.rung)];
+    if (!selection.asks(finding.rung)) {
+      const Rung rung = finding.rung;
+      finding = {rung,
+                 Answer::kNotMeasured,
+                 std::nullopt,
+                 "left out by " + selection.text(),
+                 ordered_json::object(),
+                 std::move(finding.command)};
+    } else if (!finding.evidence.empty() && !evidence.stored.is_null()) {
+      finding.evidence["stored"] = evidence.stored;
+    }
+  }
+  return findings;
+}
+
+}  // namespace pinch::ladder

@@ -1,0 +1,46 @@
+#include "workbench/ladder/waiting.h"
+
+#include <algorithm>
+
+#include "src/core/temporary_folder.h"
+
+namespace pinch::ladder {
+
+Waiting waiting_of(const trace::Analysis& analysis, const trace::Cost& cost) {
+  Waiting waiting;
+  const trace::RoleReport* late = nullptr;
+  for (const trace::RoleReport& role : analysis.roles) {
+    if (role.blamed > 0 && (late == nullptr || role.blamed > late->blamed)) late = &role;
+  }
+  const trace::RoleReport::WaitShare* longest = nullptr;
+  for (const trace::RoleReport& role : analysis.roles) {
+    const bool works = analysis.matrix.role.empty() ? &role != late : role.feeds_matrix;
+    if (works) waiting.share = std::max(waiting.share, role.tracks_waiting);
+    for (const auto& wait : role.waits) {
+      if (longest == nullptr || wait.fraction > longest->fraction) longest = &wait;
+    }
+  }
+  waiting.for_whom = late != nullptr ? late->name : longest != nullptr ? longest->name : "nobody";
+  waiting.evidence = {{"instrumented", true},
+                      {"critical_role", analysis.critical_role},
+                      {"late_role", late != nullptr ? nlohmann::ordered_json(late->name) : nullptr},
+                      {"steady_share", analysis.steady_share}};
+  for (const trace::RoleReport& role : analysis.roles) {
+    if (role.steps > 0)
+      waiting.evidence["roles"].push_back({{"name", role.name}, {"busy", role.busy}, {"waiting", role.tracks_waiting}});
+  }
+  const auto inflation = cost.inflation(analysis.level);
+  waiting.evidence["inflation"] = inflation ? nlohmann::ordered_json(*inflation) : nlohmann::ordered_json(nullptr);
+  return waiting;
+}
+
+Result<Waiting> trace_waiting(const trace::Subject& subject, const std::function<bool()>& stop_requested) {
+  constexpr int kRounds = 3;
+  PINCH_ASSIGN(folder, TemporaryFolder::create());
+  PINCH_ASSIGN(traced, trace::trace_subject(subject, kRounds, trace::Level::kCoarse, folder.path(), stop_requested));
+  PINCH_ASSIGN(file, trace::TraceFile::open(traced.path));
+  PINCH_ASSIGN(analysis, trace::analyse(file));
+  return waiting_of(analysis, traced.cost);
+}
+
+}  // namespace pinch::ladder

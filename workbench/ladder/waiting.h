@@ -1,0 +1,21 @@
+// Who waits for whom, as the pipeline rung reads it from a trace.
+#pragma once
+
+#include <functional>
+
+#include "pinch/result.h"
+#include "workbench/ladder/climb.h"
+#include "workbench/trace/analysis.h"
+#include "workbench/trace/cost.h"
+#include "workbench/trace/subjects.h"
+
+namespace pinch::ladder {
+
+/// The share of their time for which the threads or warps that feed the matrix unit wait, in whatever role; where no
+/// role is marked so, the largest share for which one role waits for the one that is blamed most.
+Waiting waiting_of(const trace::Analysis& analysis, const trace::Cost& cost);
+
+/// Traces calls of an instrumented twin for about a tenth of a second, or twenty calls. Errors: those of trace_subject.
+Result<Waiting> trace_waiting(const trace::Subject& subject, const std::function<bool()>& stop_requested);
+
+}  // namespace pinch::ladder
