@@ -51,6 +51,14 @@ Result<AttentionCpuTactic> choose_tactic(const std::string& name, const Attentio
     PINCH_ASSIGN(pick, default_tactic(family, problem, resources));
     return attention_cpu_tactics()[pick.index];
   }
+  // Knobs that a GPU's tactics have: refused by name rather than as a misspelt one.
+  for (const attention::Exp2 exp2 : {attention::Exp2::kHardware, attention::Exp2::kMixed}) {
+    if (name.find(fmt::format(".{}", attention::to_string(exp2))) == std::string::npos) continue;
+    return Error{ErrorCode::kIllegal,
+                 fmt::format("exp2: {} needs an exponential unit, which a CPU has not; take poly3, poly4 or poly5",
+                             attention::to_string(exp2)),
+                 name};
+  }
   PINCH_ASSIGN(index, parse_tactic(family, name));
   if (auto reason = family.illegal(index, problem, resources)) return Error{ErrorCode::kIllegal, *reason, name};
   return attention_cpu_tactics()[index];

@@ -54,6 +54,12 @@ TEST(AttentionFaults, PlansRefuseTacticsByName) {
       EXPECT_TRUE(refused.error().text.starts_with(word)) << refused.error().text;
     }
   }
+  for (const char* name : {"avx2.48x64.heads.hardware.linear", "avx2.48x64.heads.mixed4.linear"}) {
+    const auto refused = plan_attention(good(), {name, 1});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::kIllegal);
+    EXPECT_TRUE(refused.error().text.starts_with("exp2: ")) << refused.error().text;
+  }
   EXPECT_FALSE(plan_attention(good(), {"", -1}).ok());
 }
 
