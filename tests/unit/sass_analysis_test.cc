@@ -324,6 +324,53 @@ TEST(SassSimulator, KeepsABusyPipeBusy) {
   EXPECT_GE(loop.simulated_cycles.value(), 4 * loop.bound_cycles);
 }
 
+// Two products of 128 cycles, each with a wait that leaves `left` groups in flight and 60 LOP3 of 2 cycles behind it.
+Program overlapped_products(int left) {
+  std::vector<Line> body;
+  for (const char* accumulators : {"R24", "R152"}) {
+    body.push_back({kNext, fmt::format("HGMMA.64x256x16.F32.BF16 {0}, gdesc[UR4], {0}, gsb0", accumulators)});
+    body.push_back({kNext, fmt::format("WARPGROUP.DEPBAR.LE gsb0, 0x{:x}", left)});
+    body.insert(body.end(), 60, {{.stall = 2, .keeps_warp = true}, "LOP3.LUT R4, R5, R6, R7, 0x6a, !PT"});
+  }
+  return loop_of(body);
+}
+
+TEST(SassSimulator, WaitsForTheGroupsThatAWaitDoesNotLeaveInFlight) {
+  // Alone: 128 cycles of tensor core and 32 of latency, then 1 + 60 x 2 of ordinary work, twice, and the branch.
+  EXPECT_NEAR(report_of(overlapped_products(0), "loop").loops.at(0).simulated_cycles.value(), 2 * (160 + 121) + 1 + 4,
+              0.5);
+  // One in flight: a product starts when the one two before it, an iteration ago, is done and the work behind its wait.
+  EXPECT_NEAR(report_of(overlapped_products(1), "loop").loops.at(0).simulated_cycles.value(), 160 + 121 + 1 + 4, 0.5);
+  // Two in flight keep the tensor core busy.
+  EXPECT_NEAR(report_of(overlapped_products(2), "loop").loops.at(0).simulated_cycles.value(), 2 * 128, 0.5);
+}
+
+TEST(SassSimulator, RunsLongEnoughForGroupsOfManyIterationsBefore) {
+  const Program program = loop_of(
+      {{kNext, "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR4], R24, gsb0"}, {kNext, "WARPGROUP.DEPBAR.LE gsb0, 0x7"}});
+  const Kernel& kernel = program.kernels.at(0);
+  KnownMnemonics known;
+  const auto machine = Machine::of("sm_90a").value();
+  const LoopCode code = loop_code(kernel, analyse_flow(kernel).loops.at(0).path, *machine, known);
+  EXPECT_NEAR(simulated_cycles(code, *machine, 1, Policy::kGreedy), 128, 0.5);
+}
+
+TEST(SassSimulator, TellsCompiledWaitsApartOnBothRoads) {
+  // groups.cu: two products of 8 cycles an iteration; only the N of wgmma.wait_group differs.
+  std::map<std::string, std::vector<double>> cycles;
+  for (const char* file : {"groups.sm_90a.nvdisasm.txt", "groups.sm_90a.cubin"}) {
+    const Program program = program_of(file);
+    for (const char* name : {"groups_wait0", "groups_wait1", "groups_wait7"})
+      cycles[name].push_back(report_of(program, name).loops.at(0).simulated_cycles.value());
+  }
+  for (const auto& [name, roads] : cycles) EXPECT_EQ(roads[0], roads[1]) << name;
+  const double wait0 = cycles["groups_wait0"][0], wait1 = cycles["groups_wait1"][0], wait7 = cycles["groups_wait7"][0];
+  EXPECT_GE(wait0, 2 * (8 + 32));  // each is waited for with its latency
+  EXPECT_GE(wait1, 8 + 32);        // two latencies in three products
+  EXPECT_LT(wait1, 2 * (8 + 32));
+  EXPECT_LE(wait7, wait1);
+}
+
 TEST(SassDependency, FollowsRegistersRoundTheLoop) {
   // R0 -> R4 -> R0 through two instructions of 4 cycles; R8 stands alone.
   const Program program =

@@ -48,6 +48,15 @@ TEST(SassLints, FindWhatWasPlanted) {
     EXPECT_THAT(of(clean), IsEmpty()) << clean;
 }
 
+TEST(SassLints, LeaveAloneProductsOfWhichAGroupStaysInFlight) {
+  for (const char* file : {"groups.sm_90a.nvdisasm.txt", "groups.sm_90a.cubin"}) {
+    const Program program = program_of(file);
+    EXPECT_THAT(ids(report_of(program, "groups_wait0")), Contains("wgmma-serialised")) << file;
+    EXPECT_THAT(ids(report_of(program, "groups_wait1")), IsEmpty()) << file;
+    EXPECT_THAT(ids(report_of(program, "groups_wait7")), IsEmpty()) << file;
+  }
+}
+
 TEST(SassLints, PointAtTheInstructionAndItsLine) {
   const Program program = program_of("kernels.sm_90a.nvdisasm.txt");
   const KernelReport report = report_of(program, "pack8_loop");

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "workbench/sass/operands.h"
+#include "workbench/sass/wgmma.h"
 
 namespace pinch::sass {
 namespace {
@@ -16,9 +17,6 @@ namespace {
 // (data/sass/h200_loops.csv, hgmma_n64: 318 cycles an iteration, 256 of them products).
 constexpr double kWgmmaWaitCycles = 62;
 
-bool is_wgmma(const Instruction& i) {
-  return i.is("HGMMA") || i.is("QGMMA") || i.is("IGMMA");
-}
 bool is_tcgen05_mma(const Instruction& i) {
   return i.is("UTCHMMA") || i.is("UTCQMMA") || i.is("UTCIMMA") || i.is("UTCOMMA") || i.is("UTCMXQMMA");
 }
@@ -53,28 +51,32 @@ class LoopLints {
     found_.push_back({id, at.offset, at.line, std::move(message), saves_cycles});
   }
 
+  // Products that start while none is in flight, once the loop runs: each pays for the end of the one before.
   void serialised_wgmma() {
-    int products = 0, waits = 0;
+    int products = 0, alone = 0, groups = 0;
     const Instruction* first = nullptr;
-    bool pending = false;
-    for (const Instruction* i : code_.instructions) {
-      if (is_wgmma(*i)) {
+    bool open = false;  // products that no group holds yet
+    for (int iteration = 0; iteration < 2; ++iteration) {
+      products = alone = 0;
+      for (const Instruction* i : code_.instructions) {
+        if (const int left = groups_left(*i); left >= 0) groups = std::min(groups, left);
+        if (!is_wgmma(i->base())) continue;
         ++products;
-        pending = true;
+        alone += groups == 0 && !open;
+        const bool closes = closes_group(*i);
+        groups += closes;
+        open = !closes;
         if (first == nullptr) first = i;
-      } else if (i->is("WARPGROUP.DEPBAR") && pending) {
-        ++waits;
-        pending = false;
       }
     }
-    if (products < 2 || waits < products) return;
+    if (products < 2 || alone < products) return;
     add("wgmma-serialised", *first,
         fmt::format("each of {} wgmma is waited for before the next starts, so the tensor core idles for its latency "
                     "every time; commit "
-                    "several in one group and wait once, and keep accumulators out of ordinary instructions (ptxas "
-                    "says why: C7510 to C7515)",
+                    "several in one group and wait once, or leave a group in flight (wgmma.wait_group 1), and keep "
+                    "accumulators out of ordinary instructions (ptxas says why: C7510 to C7515)",
                     products),
-        (waits - 1) * kWgmmaWaitCycles);
+        (products - 1) * kWgmmaWaitCycles);
   }
 
   void umov_between_products() {
@@ -82,7 +84,7 @@ class LoopLints {
     const Instruction* first = nullptr;
     bool product_seen = false;
     for (const Instruction* i : code_.instructions) {
-      if (is_tcgen05_mma(*i) || is_wgmma(*i)) {
+      if (is_tcgen05_mma(*i) || is_wgmma(i->base())) {
         if (product_seen) between += since;
         product_seen = true;
         since = 0;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "embedded/sass_opcodes.h"
+#include "workbench/sass/wgmma.h"
 
 namespace pinch::sass {
 namespace {
@@ -60,7 +61,7 @@ void read_operations(const nlohmann::json& arch, ArchMap& map) {
     into.name = value.get<std::string>();
     if (const auto field = fields.find(into.name); field != fields.end()) into.field = field->second;
     const std::string base = into.name.substr(0, into.name.find('.'));
-    into.is_wgmma = base == "HGMMA" || base == "QGMMA" || base == "IGMMA";
+    into.is_wgmma = is_wgmma(base);
     into.jumps = base == "BRA" || base == "CALL";
     into.leaves = base == "EXIT" || base == "RET";
   }

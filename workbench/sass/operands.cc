@@ -4,6 +4,8 @@
 #include <optional>
 #include <span>
 
+#include "workbench/sass/wgmma.h"
+
 namespace pinch::sass {
 namespace {
 
@@ -60,9 +62,6 @@ int width_of_modifiers(const Instruction& i) {
 
 bool is_matrix(std::string_view base) {
   return base == "HMMA" || base == "IMMA" || base == "QMMA" || base == "OMMA" || base == "BMMA";
-}
-bool is_wgmma(std::string_view base) {
-  return base == "HGMMA" || base == "QGMMA" || base == "IGMMA";
 }
 
 int result_width(const Instruction& i) {

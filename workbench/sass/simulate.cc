@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "workbench/sass/wgmma.h"
+
 namespace pinch::sass {
 namespace {
 
@@ -15,22 +17,20 @@ struct Step {
   std::uint8_t pipe_count = 0;
   std::uint8_t wait_mask = 0, write_barrier = kNoBarrier, read_barrier = kNoBarrier;
   bool queues = false;
-  bool starts_product = false, awaits_products = false;  // wgmma: complete in the order of issue, waited for by group
+  bool starts_product = false, closes_group = false;  // wgmma: complete in the order of issue, waited for by group
+  int groups_left = -1;                               // of a wait
   Time stall = 1, issue = 1, latency = 0, read_latency = 0;
 };
 
 struct Warp {
   Time ready = 0;
   Time last_issue = -1;
-  Time products_done = 0;
+  std::array<Time, kMostGroupsLeft + 1> groups_done{};  // the newest groups of products, in a ring
+  std::size_t groups = 0;
   std::array<Time, kScoreboards> released{};
   std::size_t at = 0;
   int iteration = 0;
 };
-
-bool starts_product(const Instruction& i) {
-  return i.is("HGMMA") || i.is("QGMMA") || i.is("IGMMA");
-}
 
 std::vector<Step> compile(const LoopCode& code, const SchedulerRates& rates) {
   std::vector<Step> steps(code.costs.size());
@@ -45,8 +45,9 @@ std::vector<Step> compile(const LoopCode& code, const SchedulerRates& rates) {
       step.cycles[step.pipe_count++] = cost.uses[p];
       step.queues |= p == static_cast<std::size_t>(Pipe::kXu) || p == static_cast<std::size_t>(Pipe::kLsu);
     }
-    step.starts_product = starts_product(instruction);
-    step.awaits_products = instruction.is("WARPGROUP.DEPBAR");
+    step.starts_product = is_wgmma(instruction.base());
+    step.closes_group = step.starts_product && closes_group(instruction);
+    step.groups_left = groups_left(instruction);
     step.latency = cost.latency;
     step.read_latency = cost.read_latency;
     if (!instruction.has_word) continue;
@@ -101,7 +102,11 @@ class Scheduler {
     for (unsigned mask = step.wait_mask; mask != 0; mask &= mask - 1) {
       time = std::max(time, warp.released[static_cast<std::size_t>(__builtin_ctz(mask))]);
     }
-    if (step.awaits_products) time = std::max(time, warp.products_done);
+    if (step.groups_left >= 0) {  // all groups but that many, of which the newest is done last
+      const std::size_t awaited =
+          warp.groups + warp.groups_done.size() - 1 - static_cast<std::size_t>(step.groups_left);
+      time = std::max(time, warp.groups_done[awaited % warp.groups_done.size()]);
+    }
     const Time slack = step.starts_product ? kNever : step.queues ? rates_.queue_cycles : 0;
     for (int p = 0; p < step.pipe_count; ++p)
       time = std::max(time, free_[step.pipes[static_cast<std::size_t>(p)]] - slack);
@@ -136,7 +141,9 @@ class Scheduler {
       start = std::max(start, free);
       free = std::max(free, slot) + step.cycles[static_cast<std::size_t>(p)];
     }
-    if (step.starts_product) raise(warp.products_done, free_[static_cast<std::size_t>(Pipe::kTensor)] + step.latency);
+    if (step.closes_group)
+      warp.groups_done[warp.groups++ % warp.groups_done.size()] =
+          free_[static_cast<std::size_t>(Pipe::kTensor)] + step.latency;
     if (step.write_barrier < kScoreboards) raise(warp.released[step.write_barrier], start + step.latency);
     if (step.read_barrier < kScoreboards) raise(warp.released[step.read_barrier], start + step.read_latency);
     warp.ready = slot + step.stall;
@@ -155,10 +162,13 @@ class Scheduler {
   std::array<Time, kPipes> free_{};
 };
 
-// Enough iterations that the pattern repeats, few enough that long loops stay cheap.
-int iterations_for(std::size_t length) {
+// Enough iterations that the pattern repeats, few enough that long loops stay cheap. Groups that a wait leaves in
+// flight may be of as many iterations before.
+int iterations_for(const std::vector<Step>& steps) {
   constexpr std::size_t kInstructions = 128;
-  return static_cast<int>(std::clamp<std::size_t>(kInstructions / std::max<std::size_t>(length, 1), 2, 4));
+  int left = 0;
+  for (const Step& step : steps) left = std::max(left, step.groups_left);
+  return std::max(left + 2, static_cast<int>(std::clamp<std::size_t>(kInstructions / steps.size(), 2, 4)));
 }
 
 int slot_of(const RegisterRange& range, int i) {
@@ -188,7 +198,7 @@ LoopCode loop_code(const Kernel& kernel, std::span<const int> path, const Machin
 double simulated_cycles(const LoopCode& code, const Machine& machine, int warps, Policy policy) {
   if (code.costs.empty() || warps < 1) return 0;
   const std::vector<Step> steps = compile(code, machine.scheduler());
-  const int few = iterations_for(steps.size()), many = 3 * few;
+  const int few = iterations_for(steps), many = 3 * few;
   Scheduler shorter(steps, machine.scheduler(), warps, policy);
   const Time short_run = shorter.run(few);
   // One warp goes on where it stopped; of several, some stood idle at the end of the short run.
@@ -224,7 +234,7 @@ double dependency_cycles(const LoopCode& code) {
   double settled = 0;
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     for (std::size_t i = 0; i < accesses.size(); ++i) {
-      const bool is_product = starts_product(*code.instructions[i]);
+      const bool is_product = is_wgmma(code.instructions[i]->base());
       const auto accumulates = [&](const RegisterRange& read) {
         return is_product && !accesses[i].writes.empty() && read.first == accesses[i].writes.begin()->first &&
                read.file == RegisterFile::kGeneral;

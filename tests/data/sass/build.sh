@@ -15,6 +15,8 @@ for arch in 100a 103a; do
 done
 nvdisasm -c kernels.sm_100a.cubin >kernels.sm_100a.nohex.txt
 cuobjdump --dump-sass kernels.sm_80.cubin >kernels.sm_80.cuobjdump.txt
+nvcc -cubin -O3 -arch=sm_90a -o groups.sm_90a.cubin groups.cu
+nvdisasm -c -hex groups.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >groups.sm_90a.nvdisasm.txt
 # The seeds of the fuzz target: one small kernel, its text with runs of blanks squeezed.
 ptxas -O3 -arch=sm_90a -o tiny.sm_90a.cubin tiny.ptx
 nvdisasm -c -hex tiny.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >tiny.nvdisasm.txt
