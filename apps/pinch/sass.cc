@@ -94,8 +94,10 @@ Result<Analysed> analyse_file(const std::string& path, const SassOptions& option
     if (program.kernels.empty())
       return Error{ErrorCode::kNotFound, fmt::format("no kernel matches --kernel '{}'", options.kernel), path};
   }
-  PINCH_ASSIGN(reports, sass::analyse(program, options.analysis));
-  return Analysed{std::move(program), std::move(reports)};
+  auto reports = sass::analyse(program, options.analysis);
+  if (!reports.ok())
+    return Error{reports.error().code, reports.error().text, fmt::format("{}, {}", path, reports.error().where)};
+  return Analysed{std::move(program), std::move(*reports)};
 }
 
 // All files, and every --role found in one of them.

@@ -84,6 +84,21 @@ class ContractTest(SassCase):
         self.assertEqual(loop["bound_cycles"], 32)
         self.assertIn("not simulated", self.succeeds("sass", DATA / "kernels.sm_100a.nohex.txt").stdout)
 
+    def test_says_what_it_does_not_know_without_operands(self):
+        kernel = self.kernels(cubin("90a"), *MAP)["division_loop"]
+        self.assertIsNone(kernel["loops"][0]["dependency_cycles"])
+        self.assertIsNone(kernel["loops"][0]["loads"])
+        needs = {lint["id"]: lint["needs"] for lint in kernel["lints_not_run"]}
+        self.assertEqual({id for id, need in needs.items() if need == "operands"},
+                         {"mask-after-pack", "exp2-denormal", "integer-division", "scalar-loads"})
+        self.assertEqual(needs["missing-proxy-fence"], "PTX")
+        text = self.kernels(DATA / "kernels.sm_90a.nvdisasm.txt")["division_loop"]
+        self.assertEqual({lint["needs"] for lint in text["lints_not_run"]}, {"PTX"})
+        self.assertEqual(text["loops"][0]["slack"], kernel["loops"][0]["slack"])
+        printed = self.succeeds("sass", cubin("90a"), *MAP, "--kernel", "division_loop").stdout
+        self.assertIn("dependency not known without operands", printed)
+        self.assertIn("not looked for without operands: mask-after-pack", printed)
+
     def test_places_every_local_access(self):
         kernel = self.kernels(DATA / "kernels.sm_90a.nvdisasm.txt")["dynamic_array"]
         accesses = kernel["local_accesses"]
@@ -123,7 +138,7 @@ class RoadsTest(SassCase):
                     self.assertEqual(a[field], b[field], (arch, name, field))
                 self.assertEqual(len(a["loops"]), len(b["loops"]), (arch, name))
                 for x, y in zip(a["loops"], b["loops"]):
-                    for field in ("begin", "end", "depth", "mix", "pipes", "bound_cycles", "simulated_cycles", "transitions"):
+                    for field in ("begin", "end", "depth", "mix", "pipes", "bound_cycles", "simulated_cycles", "slack", "transitions"):
                         self.assertEqual(x[field], y[field], (arch, name, field))
 
 
@@ -345,6 +360,20 @@ class RefusalTest(SassCase):
         absurd = bytearray(whole)
         absurd[table + 64 + 32 : table + 64 + 40] = (1 << 60).to_bytes(8, "little")
         self.bad(bytes(absurd), ["offset 0x", "claims 1152921504606846976 bytes"])
+
+    def test_names_the_file_of_an_arch_without_a_model(self):
+        path = self.folder / "old.txt"
+        path.write_text("\t.target\tsm_70\n\t.section\t.text.k,\"ax\"\n  /*0000*/  EXIT ;\n")
+        self.refuses("sass", path, says=["old.txt, k", "sm_70", "sm_90a"])
+        path.write_text("\t.section\t.text.k,\"ax\"\n  /*0000*/  EXIT ;\n")
+        self.refuses("sass", path, says=["old.txt, k", "--arch"])
+
+    def test_reads_text_behind_a_byte_order_mark(self):
+        path = self.folder / "bom.txt"
+        path.write_bytes(b"\xef\xbb\xbf" + (DATA / "tiny.nvdisasm.txt").read_bytes())
+        self.assertEqual(list(self.kernels(path)), ["tiny"])
+        path.write_bytes((DATA / "tiny.nvdisasm.txt").read_text().encode("utf-16"))
+        self.refuses("sass", path, says=["bom.txt", "UTF-16"])
 
     def test_tells_a_host_binary_without_device_code(self):
         self.refuses("sass", "/bin/true", says=["no device code", "/bin/true"])

@@ -35,7 +35,6 @@ TEST(SassLints, FindWhatWasPlanted) {
   const auto of = [&](const char* kernel) { return ids(report_of(program, kernel)); };
   EXPECT_THAT(of("wgmma_serial"), Contains("wgmma-serialised"));
   EXPECT_THAT(of("wgmma_loop"), Not(Contains("wgmma-serialised")));
-  EXPECT_THAT(of("pack8_loop"), Contains("mask-after-pack"));
   EXPECT_THAT(of("division_loop"), testing::IsSupersetOf({"call-in-loop", "division"}));
   EXPECT_THAT(of("exp_denormal"), Contains("exp2-denormal"));
   EXPECT_THAT(of("scalar_loads"), Contains("scalar-loads"));
@@ -44,7 +43,7 @@ TEST(SassLints, FindWhatWasPlanted) {
   EXPECT_THAT(of("dynamic_array"), Contains("dynamic-array"));
   EXPECT_THAT(of("dynamic_array"), Not(Contains("spill-in-loop")));
   EXPECT_THAT(of("hmma_loop"), Contains("nop-delay"));
-  for (const char* clean : {"softmax_loop", "dequant_loop", "poly_rolled", "poly_unrolled", "warp_roles"})
+  for (const char* clean : {"softmax_loop", "dequant_loop", "poly_rolled", "poly_unrolled", "warp_roles", "pack8_loop"})
     EXPECT_THAT(of(clean), IsEmpty()) << clean;
 }
 
@@ -59,12 +58,134 @@ TEST(SassLints, LeaveAloneProductsOfWhichAGroupStaysInFlight) {
 
 TEST(SassLints, PointAtTheInstructionAndItsLine) {
   const Program program = program_of("kernels.sm_90a.nvdisasm.txt");
-  const KernelReport report = report_of(program, "pack8_loop");
+  const KernelReport report = report_of(program, "exp_denormal");
   const Lint& lint = report.loops.at(0).lints.at(0);
-  const Kernel& kernel = kernel_of(program, "pack8_loop");
-  EXPECT_TRUE(kernel.instructions.at(lint.offset / kInstructionBytes).is("LOP3"));
-  EXPECT_EQ(lint.line, 144u);
-  EXPECT_EQ(lint.saves_cycles, 2);
+  EXPECT_EQ(lint.id, "exp2-denormal");
+  EXPECT_TRUE(kernel_of(program, "exp_denormal").instructions.at(lint.offset / kInstructionBytes).is("FSETP"));
+  EXPECT_EQ(lint.line, 98u);
+  EXPECT_EQ(lint.saves_cycles, 2 + 2 * 1);  // FSETP of the ALU and two FMUL
+}
+
+TEST(SassLints, SpeakOnlyOfMasksThatClearWhatIsZeroOrUnread) {
+  const Program program = program_of("findings.sm_90a.nvdisasm.txt");
+  const auto of = [&](const char* kernel) { return report_of(program, kernel).loops.at(0).lints; };
+  ASSERT_EQ(of("mask_unread").size(), 1u);
+  EXPECT_EQ(of("mask_unread")[0].id, "mask-after-pack");
+  EXPECT_THAT(of("mask_unread")[0].message, HasSubstr("2 LOP3"));
+  EXPECT_EQ(of("mask_unread")[0].saves_cycles, 2 * 2);
+  ASSERT_EQ(of("mask_stored").size(), 1u);
+  EXPECT_EQ(of("mask_stored")[0].id, "mask-after-pack");
+  EXPECT_THAT(of("mask_read"), IsEmpty());
+}
+
+// Lints of a loop of `body` on sm_90a, one instruction a line.
+std::vector<Lint> lints_of(const std::vector<std::string>& body) {
+  std::string text = "\t.target\tsm_90a\n\t.section\t.text.k,\"ax\"\n.L_x_0:\n";
+  int offset = 0;
+  const auto add = [&](const std::string& instruction) {
+    text += fmt::format("  /*{:04x}*/  {} ;\n", offset, instruction);
+    offset += kInstructionBytes;
+  };
+  for (const std::string& instruction : body) add(instruction);
+  add("@P6 BRA `(.L_x_0)");
+  add("EXIT");
+  return report_of(from_text(text), "k").loops.at(0).lints;
+}
+
+TEST(SassLints, FollowThePackToTheMaskAndTheMaskToItsReaders) {
+  const std::string pack = "F2FP.SATFINITE.E4M3.F32.PACK_AB_MERGE_C R4, R2, R3, RZ",
+                    merged = "F2FP.SATFINITE.E4M3.F32.PACK_AB_MERGE_C R4, R2, R3, R9",
+                    low16 = "LOP3.LUT R5, R4, 0xffff, RZ, 0xc0, !PT", low8 = "LOP3.LUT R5, R4, 0xff, RZ, 0xc0, !PT",
+                    store = "STG.E desc[UR4][R6.64], R5", store16 = "STG.E.U16 desc[UR4][R6.64], R5";
+  EXPECT_EQ(lints_of({pack, low16, store}).size(), 1u);      // the upper half of the pack is zero
+  EXPECT_THAT(lints_of({merged, low16, store}), IsEmpty());  // it is the lower half of R9
+  EXPECT_EQ(lints_of({merged, low16, store16}).size(), 1u);
+  EXPECT_THAT(lints_of({pack, low8, store16}), IsEmpty());  // the second of the two numbers
+  EXPECT_THAT(lints_of({pack, "LOP3.LUT R5, R4, 0xff, RZ, 0xfc, !PT", store}), IsEmpty());  // an OR
+  EXPECT_THAT(lints_of({pack, "@P0 MOV R4, R8", low16, store}), IsEmpty());                 // maybe no pack
+  EXPECT_THAT(lints_of({low16, store, pack}), IsEmpty());                                   // nor at first
+  EXPECT_THAT(lints_of({pack, low8, "PRMT R5, R5, 0x5410, R8", store}), IsEmpty());         // takes both bytes
+  EXPECT_EQ(lints_of({pack, low8, "PRMT R5, R5, 0x4440, R8", store}).size(), 1u);           // takes one
+  EXPECT_THAT(lints_of({pack, low8, "PRMT R5, R5, 0x4440, R5", store}).size(), 1u);         // twice the same
+  EXPECT_THAT(lints_of({pack, low8, "PRMT R5, R5, 0x4450, R5", store}), IsEmpty());         // and the other
+  EXPECT_EQ(lints_of({pack, low8, "@P1 MOV R5, RZ", "STG.E.U8 desc[UR4][R6.64], R5"}).size(), 1u);
+  EXPECT_THAT(lints_of({pack, low8, "IADD3 R8, R5, R8, RZ", store16}), IsEmpty());  // arithmetic
+}
+
+TEST(SassLints, SpeakOnlyOfNeighboursAtOneAddress) {
+  const std::string a = "LDG.E R0, desc[UR4][R2.64]", b = "LDG.E R1, desc[UR4][R2.64+0x4]",
+                    far = "LDG.E R8, desc[UR4][R2.64+0x100]", add = "FADD R9, R0, R1";
+  const auto joined = lints_of({a, b, add});
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined[0].id, "scalar-loads");
+  EXPECT_EQ(joined[0].saves_cycles, 4);  // two LDG of 4 cycles become one
+  EXPECT_THAT(lints_of({a, far, add}), IsEmpty());
+  const auto with_far = lints_of({a, far, b, add});
+  ASSERT_EQ(with_far.size(), 1u);
+  EXPECT_THAT(with_far[0].message,
+              HasSubstr("3 LDG of one word fetch neighbouring words; where the address is aligned 2"));
+  EXPECT_THAT(lints_of({a, "IADD3 R2, P0, R2, 0x10, RZ", b, add}), IsEmpty());  // another address
+  EXPECT_THAT(lints_of({a, "UMOV UR5, 0x1", b, add}), IsEmpty());               // another descriptor
+  EXPECT_THAT(lints_of({"@P0 " + a, b, add}), IsEmpty());                       // not both always
+  EXPECT_THAT(lints_of({"LDG.E.S8 R0, desc[UR4][R2.64]", b, add}), IsEmpty());  // not a word
+  EXPECT_THAT(lints_of({"LDS R0, [R2]", "BAR.SYNC.DEFER_BLOCKING 0x0", "LDS R1, [R2+0x4]", add}), IsEmpty());
+  const auto shared = lints_of({"LDS R0, [R2]", "LDS R1, [R2+0x4]", add});
+  ASSERT_EQ(shared.size(), 1u);
+  EXPECT_EQ(shared[0].saves_cycles, 1);  // shared memory moves as many words; an issue slot is saved
+  // Sixteen bytes from 4 on lie in two lines where the address is aligned; in one where it is 12 behind a line.
+  std::vector<std::string> four;
+  for (int i = 1; i <= 4; ++i) four.push_back(fmt::format("LDG.E R{}, desc[UR4][R12.64+0x{:x}]", i, 4 * i));
+  EXPECT_THAT(lints_of(four).at(0).message,
+              HasSubstr("4 LDG of one word fetch neighbouring words; where the address is "
+                        "aligned 1"));
+  EXPECT_THAT(ids(report_of(program_of("findings.sm_90a.nvdisasm.txt"), "loads_apart")), IsEmpty());
+}
+
+TEST(SassLints, SpeakOnlyOfExponentialsThatACompareHalves) {
+  const std::string compare = "FSETP.GEU.AND P0, PT, R0, -126, PT", halve = "@!P0 FMUL R0, R0, 0.5",
+                    exp = "MUFU.EX2 R5, R0", square = "@!P0 FMUL R5, R5, R5";
+  EXPECT_EQ(lints_of({compare, halve, exp, square}).size(), 1u);
+  EXPECT_THAT(lints_of({compare, exp, "FSEL R5, R5, RZ, P0"}), IsEmpty());
+  EXPECT_THAT(lints_of({compare, "ISETP.GE.AND P0, PT, R7, R8, PT", halve, exp, square}), IsEmpty());
+  EXPECT_THAT(lints_of({compare, halve, "FADD R0, R1, R2", exp, square}), IsEmpty());
+  EXPECT_THAT(ids(report_of(program_of("findings.sm_90a.nvdisasm.txt"), "exp_compared")), IsEmpty());
+}
+
+TEST(SassLints, TakeCyclesFromTheMachine) {
+  // 94 LDL and 88 STL of 4 cycles, less those outside the loop; two local accesses; FCHK 2 and five FFMA of 1.
+  const Program hopper = program_of("kernels.sm_90a.nvdisasm.txt"), ampere = program_of("kernels.sm_80.cuobjdump.txt");
+  const auto saves = [](const Program& program, const char* kernel, const char* id) {
+    for (const LoopReport& loop : report_of(program, kernel).loops) {
+      for (const Lint& lint : loop.lints) {
+        if (lint.id == id) return std::pair(lint.saves_cycles, lint.message);
+      }
+    }
+    return std::pair(-1.0, std::string());
+  };
+  const auto [cycles, message] = saves(hopper, "forced_spill", "spill-in-loop");
+  EXPECT_EQ(cycles, 4 * std::stoi(message));
+  EXPECT_EQ(saves(hopper, "dynamic_array", "dynamic-array").first, 2 * 4);
+  EXPECT_EQ(saves(hopper, "division_loop", "division").first, 2 + 5 * 1);
+  EXPECT_EQ(saves(ampere, "division_loop", "division").first, 2 + 5 * 2);  // FFMA of 2 cycles there
+  EXPECT_EQ(saves(hopper, "wgmma_serial", "wgmma-serialised").first, 3 * 62);
+  EXPECT_EQ(saves(program_of("findings.sm_90a.nvdisasm.txt"), "integer_division", "integer-division").first, 3 * 8);
+}
+
+TEST(SassLints, SayWhichWereNotLookedFor) {
+  const auto not_run = [](const char* file, const char* kernel) {
+    std::vector<std::string> found;
+    for (const LintKind& kind : report_of(program_of(file), kernel).lints_not_run) {
+      if (kind.needs != Needs::kPtx) found.emplace_back(kind.id);
+    }
+    return found;
+  };
+  EXPECT_THAT(not_run("kernels.sm_90a.nvdisasm.txt", "softmax_loop"), IsEmpty());
+  EXPECT_THAT(not_run("kernels.sm_90a.cubin", "softmax_loop"),
+              testing::ElementsAre("mask-after-pack", "exp2-denormal", "integer-division", "scalar-loads"));
+  EXPECT_THAT(not_run("kernels.sm_100a.nohex.txt", "softmax_loop"), testing::ElementsAre("drain"));
+  const auto called = report_of(program_of("kernels.sm_90a.cubin"), "division_loop").loops.at(0).lints;
+  EXPECT_EQ(called.at(0).id, "call-in-loop");
+  EXPECT_THAT(called.at(0).message, HasSubstr("a call of the code at 0x"));
 }
 
 TEST(SassLints, FindUmovBetweenTensorInstructionsAndDrains) {
@@ -76,7 +197,8 @@ TEST(SassLints, FindUmovBetweenTensorInstructionsAndDrains) {
       "  /*0020*/  UTCHMMA gdesc[UR6], gdesc[UR14], tmem[UR10], tmem[UR18], idesc[UR19], UP0 ;  /* 0x00ff120e060075ea "
       "*/\n  /* 0x0003d8000800000a */\n"
       "  /*0030*/  NOP ;  /* 0x0000000000007918 */\n  /* 0x000fc00000000000 */\n"
-      "  /*0040*/  @P0 BRA `(.L_x_0) ;  /* 0xfffffffc00f08947 */\n  /* 0x000fea000383ffff */\n");
+      "  /*0040*/  @P0 BRA `(.L_x_0) ;  /* 0xfffffffc00f08947 */\n  /* 0x000fea000383ffff */\n"
+      "  /*0050*/  EXIT ;  /* 0x000000000000794d */\n  /* 0x000fea0003800000 */\n");
   EXPECT_THAT(ids(report_of(program, "k")), testing::IsSupersetOf({"umov-between-tensor", "drain", "nop-delay"}));
 }
 
@@ -104,6 +226,17 @@ TEST(PtxLints, FindAlgebra) {
   EXPECT_EQ(lints[2].id, "algebra-division-by-group");
   EXPECT_EQ(lints[2].saves_cycles, 16);  // two MUFU.RCP of 8
   EXPECT_THAT(lints[2].message, HasSubstr("2 instructions x 8 cycles"));
+}
+
+TEST(PtxLints, SeeLoopsWhateverTheirLabelsBeginWith) {
+  for (const char* label : {"$L__BB0_1", "L", "LAB_WAIT_7", "_loop", "%loop"}) {
+    const auto lints =
+        lints_of_ptx(fmt::format("\tmov.f32 %f9, 0f3F000000;\n{0}:\n\tex2.approx.ftz.f32 %f2, %f1;\n"
+                                 "\tmul.f32 %f3, %f2, %f9;\n\t@%p1 bra {0};\n",
+                                 label));
+    ASSERT_EQ(lints.size(), 1u) << label;
+    EXPECT_EQ(lints[0].id, "algebra-scale-after-exp2");
+  }
 }
 
 TEST(PtxLints, LeaveAloneWhatDoesNotFold) {

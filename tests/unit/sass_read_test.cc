@@ -110,7 +110,7 @@ TEST(SassText, TakesTheInnermostLineOfInlinedCode) {
   const Program program = from_text(
       "\t.target\tsm_90a\n\t.section\t.text.k,\"ax\"\n"
       "\t//## File \"inner.h\", line 3 inlined at \"k.cu\", line 7\n\t//## File \"k.cu\", line 7\n"
-      "        /*0000*/   NOP ;\n        /*0010*/   NOP ;\n\t//## File \"k.cu\", line 8\n        /*0020*/   NOP ;\n");
+      "        /*0000*/   NOP ;\n        /*0010*/   NOP ;\n\t//## File \"k.cu\", line 8\n        /*0020*/   EXIT ;\n");
   const Kernel& kernel = kernel_of(program, "k");
   EXPECT_THAT(kernel.files, testing::ElementsAre("inner.h", "k.cu"));
   EXPECT_EQ(kernel.instructions.at(1).line, 3u);
@@ -209,9 +209,11 @@ TEST(SassText, AcceptsOffsetsAbove64KiBAndAnnotations) {
       "        /*10000*/                  MUFU.EX2 R4, R1 &wr=0x1 ;                      /* 0x0000000100047308 */\n"
       "                                                                                  /* 0x000e240000000800 */\n"
       "        /*10010*/             @P0 BRA `(.L_x_0) ;                                 /* 0xfffffffc00f08947 */\n"
-      "                                                                                  /* 0x000fea000383ffff */\n");
+      "                                                                                  /* 0x000fea000383ffff */\n"
+      "        /*10020*/                  EXIT ;                                         /* 0x000000000000794d */\n"
+      "                                                                                  /* 0x000fea0003800000 */\n");
   const Kernel& kernel = kernel_of(program, "far");
-  ASSERT_EQ(kernel.instructions.size(), 3u);
+  ASSERT_EQ(kernel.instructions.size(), 4u);
   EXPECT_EQ(kernel.instructions[0].operands, "R1, R2, R3");
   EXPECT_EQ(kernel.instructions[1].operands, "R4, R1");
   EXPECT_EQ(kernel.instructions[1].offset, 0x10000u);
@@ -222,21 +224,88 @@ TEST(SassText, AcceptsOffsetsAbove64KiBAndAnnotations) {
 TEST(SassText, KeepsTheNameWhereTheSectionSaysMore) {  // as nvdisasm does up to sm_89
   const Program program = from_text(
       "\t.target\tsm_80\n\t.section\t.text.k,\"ax\",@progbits\n\t.sectioninfo\t@\"SHI_REGISTERS=14\"\n"
-      "\t.sectionflags\t@\"SHF_BARRIERS=1\"\n\t.align\t128\n        /*0000*/   NOP ;\n");
+      "\t.sectionflags\t@\"SHF_BARRIERS=1\"\n\t.align\t128\n        /*0000*/   EXIT ;\n");
   EXPECT_EQ(kernel_of(program, "k").instructions.size(), 1u);
 }
 
-TEST(SassText, RefusesWhatIsCutNamingTheLine) {
-  const std::string head = "\t.section\t.text.k,\"ax\"\n";
-  const auto cut = read_bytes(head + "        /*0000*/   FADD R1, R2, R3 ;   /* 0x0000000302017221 */\n");
-  ASSERT_FALSE(cut.ok());
-  EXPECT_THAT(cut.error().message(), HasSubstr("planted:2: the second half"));
-  const auto nowhere = read_bytes(head + "        /*0000*/   BRA `(.L_x_9) ;\n");
-  ASSERT_FALSE(nowhere.ok());
-  EXPECT_THAT(nowhere.error().message(), HasSubstr(".L_x_9, where no instruction is"));
-  const auto falls = read_bytes(head + "        /*0010*/   NOP ;\n        /*0000*/   NOP ;\n");
-  ASSERT_FALSE(falls.ok());
-  EXPECT_THAT(falls.error().message(), HasSubstr("offset 0x0 does not follow 0x10"));
+// What reading `rows` of a kernel says; "read" where nothing is wrong.
+std::string says(const std::string& rows) {
+  const auto read = read_bytes("\t.target\tsm_90a\n\t.section\t.text.k,\"ax\"\n" + rows);
+  return read.ok() ? "read" : read.error().message();
+}
+
+TEST(SassText, RefusesWhatIsCutOrDamagedNamingTheLine) {
+  const std::string
+      add = "        /*0000*/   FADD R1, R2, R3 ;   /* 0x0000000302017221 */\n",
+      high = "                   /* 0x001fca0000000000 */\n",
+      exit = "        /*0010*/   EXIT ;   /* 0x000000000000794d */\n                   /* 0x000fea0003800000 */\n";
+  EXPECT_EQ(says(add + high + exit), "read");
+  EXPECT_THAT(says(add), HasSubstr("planted:3: the second half"));
+  EXPECT_THAT(says(add + exit), HasSubstr("planted:4: the second half"));
+  EXPECT_THAT(says("        /*0000*/   BRA `(.L_x_9) ;\n"), HasSubstr(".L_x_9, where no instruction is"));
+  EXPECT_THAT(says("        /*0010*/   NOP ;\n        /*0000*/   EXIT ;\n"),
+              HasSubstr("planted:4: offset 0x0 does not follow 0x10"));
+  EXPECT_THAT(says(add + high), HasSubstr("planted:3: k ends with FADD"));
+  EXPECT_THAT(says("  /*0000*/  @P0 EXIT ;\n  /*0010*/  NOP ;\n"), HasSubstr("planted:4: k ends with EXIT"));
+  EXPECT_THAT(says("  /*0000*/  @P0 BRA 0x0 ;\n"), HasSubstr("planted:3: k ends with BRA"));
+  EXPECT_EQ(says("  /*0000*/  BRA 0x0 ;\n  /*0010*/  NOP ;\n"), "read");
+  EXPECT_THAT(says("  /*0008*/  EXIT ;\n"), HasSubstr("planted:3: offset 0x8 is no multiple of 16"));
+  EXPECT_THAT(says(add + "                   /* 0xzz */\n" + exit), HasSubstr("planted:4: neither an instruction"));
+  EXPECT_THAT(says("  /*0000*/  FADD R1, R2, R3 ;  /* 0xzz */\n" + high),
+              HasSubstr("planted:3: the instruction's word"));
+  EXPECT_THAT(says(add + high + "        /*0010*/  EXIT ;\n"),
+              HasSubstr("planted:5: the instruction's word is missing"));
+  EXPECT_THAT(says("  /*0000*/  ;\n  /*0010*/  EXIT ;\n"), HasSubstr("planted:3: an instruction without a name"));
+  EXPECT_THAT(says("  /*0000*/  EXIT"), HasSubstr("planted:3: an instruction without ';'"));
+  for (const char* cut : {"        /*00", "        /*0010", "        /*0010*", "                /* 0x00"})
+    EXPECT_THAT(says(add + high + exit + cut), HasSubstr("planted:7: neither an instruction")) << cut;
+}
+
+TEST(SassText, RefusesEveryCutThroughAKernel) {
+  const std::string whole = *read_all(data_path("tiny.nvdisasm.txt"));
+  const std::size_t begin = whole.find("/*0000*/") + 8, end = whole.rfind("EXIT");  // behind it stands padding alone
+  ASSERT_LT(begin + 1000, end);
+  for (std::size_t size = begin; size < end; size += 7) {
+    const auto read = read_bytes(whole.substr(0, size));
+    ASSERT_FALSE(read.ok()) << size;
+    EXPECT_THAT(read.error().message(), HasSubstr("planted:")) << size;
+  }
+}
+
+TEST(SassText, ReadsEverySectionAndLifeRangesLikeCodeAlone) {
+  const Program expected = program_of("tiny.nvdisasm.txt");
+  for (const char* file : {"tiny.all.txt", "tiny.plr.txt"}) {
+    const Program program = program_of(file);
+    ASSERT_EQ(program.kernels.size(), 1u) << file;
+    const auto &a = program.kernels[0].instructions, &b = expected.kernels.at(0).instructions;
+    EXPECT_EQ(program.kernels[0].name, "tiny");
+    ASSERT_GT(a.size(), 30u) << file;
+    for (std::size_t i = a.size(); i < b.size(); ++i) EXPECT_TRUE(b[i].is("NOP")) << "-plr prints no padding";
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i].mnemonic, b[i].mnemonic) << file;
+      EXPECT_EQ(a[i].operands, b[i].operands) << file;
+      EXPECT_EQ(a[i].target, b[i].target) << file;
+      if (std::string(file) == "tiny.plr.txt") {
+        EXPECT_EQ(a[i].high, b[i].high);
+      }
+    }
+  }
+  EXPECT_EQ(read_bytes(
+                "\t.target\tsm_90a\n\t.section\t.debug_frame,\"\",@progbits\n.debug_frame:\n"
+                "        /*0000*/ \t.byte\t0xff, 0xff\n        /*0044*/ \t.dword\tk\n"
+                "\t.section\t.text.k,\"ax\"\n  /*0000*/  EXIT ;\n\t.section\t.nv.info,\"\"\n  /*0002*/ \t.short\t0x1\n")
+                .value()
+                .kernels.size(),
+            1u);
+}
+
+TEST(SassText, PassesOverAByteOrderMarkAndNamesTextThatIsNotUtf8) {
+  const std::string text = *read_all(data_path("tiny.nvdisasm.txt"));
+  EXPECT_EQ(from_text("\xef\xbb\xbf" + text).kernels.at(0).instructions.size(),
+            from_text(text).kernels.at(0).instructions.size());
+  std::string wide = "\xff\xfe";
+  for (const char c : text) wide += {c, '\0'};
+  EXPECT_THAT(read_bytes(wide).error().message(), HasSubstr("planted, offset 0x0: UTF-16"));
 }
 
 TEST(SassRefusals, NameFileAndOffset) {
@@ -257,6 +326,70 @@ TEST(SassCubin, RefusesEveryTruncation) {
     EXPECT_EQ(read.error().code, ErrorCode::kCorrupt);
     EXPECT_THAT(read.error().message(), HasSubstr("offset 0x"));
   }
+}
+
+TEST(SassCubin, RefusesSectionsThatLieOverEachOther) {
+  std::string planted = *read_all(data_path("tiny.sm_90a.cubin"));
+  std::uint64_t table = 0;
+  std::uint16_t count = 0;
+  std::memcpy(&table, planted.data() + 40, sizeof table);
+  std::memcpy(&count, planted.data() + 60, sizeof count);
+  std::string headers = planted.substr(table, count * std::size_t{64}), text;
+  for (std::size_t at = 0; at < headers.size(); at += 64) {
+    std::uint64_t flags = 0;
+    std::memcpy(&flags, headers.data() + at + 8, sizeof flags);
+    if ((flags & 4) != 0) text = headers.substr(at, 64);  // SHF_EXECINSTR
+  }
+  ASSERT_EQ(text.size(), 64u);
+  constexpr std::uint16_t kSections = 60000;  // each as large as the file: gigabytes of code in four megabytes
+  const std::uint64_t zero = 0, whole = planted.size() / 16 * 16, moved = planted.size();
+  std::memcpy(text.data() + 24, &zero, 8);
+  std::memcpy(text.data() + 32, &whole, 8);
+  for (int i = count; i < kSections; ++i) headers += text;
+  std::memcpy(planted.data() + 40, &moved, 8);
+  std::memcpy(planted.data() + 60, &kSections, 2);
+  const auto read = read_bytes(planted + headers);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code, ErrorCode::kCorrupt);
+  EXPECT_THAT(read.error().message(), HasSubstr("planted, offset 0x"));
+  EXPECT_THAT(read.error().message(), HasSubstr("lies over section"));
+}
+
+TEST(SassCubin, RefusesOneLongNameForEverySymbol) {
+  std::string planted = *read_all(data_path("tiny.sm_90a.cubin"));
+  std::uint64_t table = 0;
+  std::uint16_t count = 0;
+  std::memcpy(&table, planted.data() + 40, sizeof table);
+  std::memcpy(&count, planted.data() + 60, sizeof count);
+  const auto move = [&](std::uint32_t type,
+                        const std::string& content) {  // the first section of a type gets new content
+    planted.resize((planted.size() + 15) / 16 * 16, '\0');
+    for (std::uint16_t i = 0; i < count; ++i) {
+      std::uint32_t found = 0;
+      std::memcpy(&found, planted.data() + table + 64 * i + 4, sizeof found);
+      if (found != type) continue;
+      const std::uint64_t offset = planted.size(), size = content.size();
+      std::memcpy(planted.data() + table + 64 * i + 24, &offset, 8);
+      std::memcpy(planted.data() + table + 64 * i + 32, &size, 8);
+      planted += content;
+      return;
+    }
+  };
+  constexpr std::size_t kSymbols = 4000, kSymbolBytes = 24;
+  move(2, std::string(kSymbols * kSymbolBytes, '\0'));  // SHT_SYMTAB: every name at 0
+  std::uint32_t strings = 0;
+  for (std::uint16_t i = 0; i < count && strings == 0; ++i) {
+    std::uint32_t type = 0, link = 0;
+    std::memcpy(&type, planted.data() + table + 64 * i + 4, sizeof type);
+    std::memcpy(&link, planted.data() + table + 64 * i + 40, sizeof link);
+    if (type == 2) strings = link;
+  }
+  const std::uint64_t offset = planted.size(), size = 100000;
+  std::memcpy(planted.data() + table + 64 * strings + 24, &offset, 8);
+  std::memcpy(planted.data() + table + 64 * strings + 32, &size, 8);
+  const auto read = read_bytes(planted + std::string(size, 'x'));
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(read.error().message(), HasSubstr("symbol names are longer"));
 }
 
 TEST(SassCubin, ReadsSectionHeadersAtAnOddAddress) {

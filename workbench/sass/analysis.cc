@@ -47,14 +47,16 @@ void simulate(const LoopCode& code, const Machine& machine, LoopReport& report) 
   report.simulated_cycles = machine.scheduler().greedy ? report.greedy_cycles : report.fair_cycles;
 }
 
-LoopReport report_loop(const Kernel& kernel, const Loop& loop, const LocalMemory& local, const Machine& machine,
-                       KnownMnemonics& known, const AnalysisOptions& options) {
+LoopReport report_loop(const LoopContext& context, const Loop& loop, KnownMnemonics& known,
+                       const AnalysisOptions& options) {
+  const Kernel& kernel = context.kernel;
+  const Machine& machine = context.machine;
   LoopReport report;
   report.begin = begin_offset(kernel, loop);
   report.end = end_offset(kernel, loop);
-  report.line = kernel.instructions[static_cast<std::size_t>(loop.instructions.front())].line;
+  report.line = kernel.instructions[static_cast<std::size_t>(loop.first)].line;
   report.depth = loop.depth;
-  report.instructions = static_cast<int>(loop.instructions.size());
+  report.instructions = loop.instructions;
   report.spins = loop.spins;
   report.role = loop.role;
   LoopCode code = loop_code(kernel, loop.path, machine, known);
@@ -76,15 +78,19 @@ LoopReport report_loop(const Kernel& kernel, const Loop& loop, const LocalMemory
   const auto largest = std::max_element(report.pipes.begin(), report.pipes.end());
   report.bound_cycles = *largest;
   report.bound_by = static_cast<Pipe>(largest - report.pipes.begin());
-  report.dependency_cycles = dependency_cycles(code);
+  const bool has_operands = std::any_of(code.instructions.begin(), code.instructions.end(),
+                                        [](const Instruction* i) { return !i->operands.empty(); });
+  if (has_operands) {
+    report.dependency_cycles = dependency_cycles(code);
+    report.loads = load_distance(code);
+  }
   const auto of_role = options.role_warps.find(loop.role);
   report.warps = of_role != options.role_warps.end() ? of_role->second : options.warps;
   simulate(code, machine, report);
   for (const UnitPair& pair : options.pairs) report.interleavings.push_back(interleaving(code, pair));
-  report.loads = load_distance(code);
   report.unroll = unroll_factor(code);
   report.reused = reused_operands(code);
-  report.lints = lint_loop(kernel, loop, code, local);
+  report.lints = lint_loop(context, loop, code);
   return report;
 }
 
@@ -97,12 +103,12 @@ const PtxFunction* find_ptx(const std::vector<PtxFunction>& functions, const std
 }  // namespace
 
 double LoopReport::least_cycles() const {
-  return std::max(bound_cycles * warps, dependency_cycles);
+  return std::max(bound_cycles * warps, dependency_cycles.value_or(0));
 }
 
 std::optional<double> LoopReport::slack() const {
-  if (!simulated_cycles || least_cycles() <= 0) return std::nullopt;
-  return *simulated_cycles / least_cycles();
+  if (!simulated_cycles || bound_cycles <= 0) return std::nullopt;
+  return *simulated_cycles / (bound_cycles * warps);
 }
 
 Result<void> check_pairs(const std::vector<UnitPair>& pairs, const Program& program) {
@@ -137,19 +143,22 @@ Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx
     return Error{ErrorCode::kInvalidArgument,
                  "the text does not say which architecture it is of; give --arch (sm_80, sm_90a, sm_100a, sm_103a)",
                  kernel.name};
-  PINCH_ASSIGN(machine, Machine::of(arch));
+  const auto machine = Machine::of(arch);
+  if (!machine.ok()) return Error{ErrorCode::kInvalidArgument, machine.error().text, kernel.name};
   KernelReport report;
   report.kernel = &kernel;
   report.flow = analyse_flow(kernel);
   report.local = local_memory(kernel, report.flow);
-  for (const Loop& loop : report.flow.loops) {
-    report.loops.push_back(report_loop(kernel, loop, report.local, *machine, known[machine.get()], options));
-  }
+  LiveBits live(kernel, report.flow);
+  const LoopContext context{kernel, report.flow, report.local, **machine, live};
+  for (const Loop& loop : report.flow.loops)
+    report.loops.push_back(report_loop(context, loop, known[machine->get()], options));
   report.calibrated = std::all_of(report.loops.begin(), report.loops.end(),
                                   [](const LoopReport& loop) { return loop.spins || loop.uncalibrated == 0; });
+  report.lints_not_run = lints_not_run(kernel, ptx);
   report.lints = lint_kernel(kernel, report.flow, ptx);
   if (ptx != nullptr) {
-    auto from_ptx = lint_ptx(*ptx, *machine);
+    auto from_ptx = lint_ptx(*ptx, **machine);
     std::move(from_ptx.begin(), from_ptx.end(), std::back_inserter(report.lints));
   }
   return report;

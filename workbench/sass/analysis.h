@@ -39,22 +39,22 @@ struct LoopReport {
   int uncalibrated = 0;                ///< instructions whose rate was not measured on the device
   double bound_cycles = 0;             ///< the largest of `pipes`
   Pipe bound_by = Pipe::kIssue;
-  double dependency_cycles = 0;
+  std::optional<double> dependency_cycles;  ///< none where operands are not known
   int warps = 1;
   /// An iteration of all `warps`, under the policy that fits the device; none where the text has no control words.
   std::optional<double> simulated_cycles, greedy_cycles, fair_cycles;
   int global_bytes = 0, shared_bytes = 0;   ///< that one thread's loads and stores move an iteration
   std::vector<Interleaving> interleavings;  ///< in the order of AnalysisOptions::pairs
-  LoadDistance loads;
+  std::optional<LoadDistance> loads;        ///< none where operands are not known
   int unroll = 1, reused = 0;
   InstructionMix mix;            ///< instructions by base mnemonic
   InstructionMix opcodes;        ///< the same by whole mnemonic, as far as it is known
   std::array<int, 16> stalls{};  ///< histogram of stall counts
   std::vector<Lint> lints;
 
-  /// What no schedule beats: the bound of all warps, and at least the dependency bound.
+  /// What no schedule beats: the bound of all warps, and at least the dependency bound where it is known.
   [[nodiscard]] double least_cycles() const;
-  /// Simulated time over that; none where nothing is simulated or bounded.
+  /// Simulated time over the bound of all warps, which both roads to names know; none where nothing is simulated.
   [[nodiscard]] std::optional<double> slack() const;
 };
 
@@ -65,9 +65,10 @@ struct KernelReport {
   bool calibrated = false;  ///< every rate used was measured on the device
   std::vector<LoopReport> loops;
   std::vector<Lint> lints;
+  std::vector<LintKind> lints_not_run;
 };
 
-/// Errors: kUnsupported for an arch without a machine model; kInvalidArgument where no arch is known.
+/// Errors: kInvalidArgument, naming the kernel, for an arch without a machine model and where no arch is known.
 Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx, const AnalysisOptions& options);
 
 /// Errors: kInvalidArgument, naming it, where a unit of a pair is no pipe, no instruction of a known architecture and

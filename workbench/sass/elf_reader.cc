@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "workbench/sass/line_table.h"
@@ -26,7 +27,7 @@ constexpr std::uint64_t kMaxTextBytes = std::uint64_t{1} << 32;  // offsets are 
 constexpr std::uint8_t kFrameSize = 0x11, kExitOffsets = 0x1c, kRegisterCount = 0x2f, kBarrierCount = 0x4c;
 
 struct Section {
-  std::string name;
+  std::string_view name;  // into the file
   Elf64_Shdr header;
   Bytes data;  // empty for NOBITS
 };
@@ -34,10 +35,38 @@ struct Section {
 struct ElfFile {
   Elf64_Ehdr header;
   std::vector<Section> sections;
+  std::unordered_map<std::string_view, std::size_t> by_name;  // the first of each name
 };
 
 Error corrupt(const std::string& name, std::uint64_t offset, const std::string& what) {
   return {ErrorCode::kCorrupt, what, fmt::format("{}, offset 0x{:x}", name, offset)};
+}
+
+// Sections of which each is read in its turn: lying over each other, they make a small file a large program. Others may
+// (ptxas lays copies that it calls .nv.merc.* over the debug sections).
+bool is_read_each(std::string_view name) {
+  return name.starts_with(".text.") || name.starts_with(".nv.info") || name == ".nv_fatbin" || name == "__nv_relfatbin";
+}
+
+Result<void> check_apart(const std::vector<Section>& sections, const std::string& name) {
+  std::vector<const Section*> by_offset;
+  for (const Section& section : sections) {
+    if (!section.data.empty() && is_read_each(section.name)) by_offset.push_back(&section);
+  }
+  std::sort(by_offset.begin(), by_offset.end(),
+            [](const Section* a, const Section* b) { return a->header.sh_offset < b->header.sh_offset; });
+  for (std::size_t i = 1; i < by_offset.size(); ++i) {
+    const Section &before = *by_offset[i - 1], &behind = *by_offset[i];
+    if (before.header.sh_offset + before.header.sh_size <= behind.header.sh_offset) continue;
+    return corrupt(name, behind.header.sh_offset,
+                   fmt::format("section {} lies over section {}", printable(behind.name), printable(before.name)));
+  }
+  return {};
+}
+
+// Names may share a string's end; more than this is one long string named again and again.
+bool fits(std::uint64_t name_bytes, std::uint64_t file_bytes) {
+  return name_bytes <= 16 * file_bytes;
 }
 
 // libelf trusts the header's counts, so what it will follow is checked before it is asked.
@@ -80,7 +109,8 @@ Result<ElfFile> open_elf(Bytes bytes, const std::string& name) {
   if (!elf || elf_kind(elf.get()) != ELF_K_ELF || elf64_getehdr(elf.get()) == nullptr) {
     return corrupt(name, 0, fmt::format("not a readable ELF: {}", elf_errmsg(-1)));
   }
-  ElfFile file{*elf64_getehdr(elf.get()), {}};
+  ElfFile file{*elf64_getehdr(elf.get()), {}, {}};
+  std::uint64_t name_bytes = 0;
   for (Elf_Scn* scn = elf_nextscn(elf.get(), nullptr); scn != nullptr; scn = elf_nextscn(elf.get(), scn)) {
     const Elf64_Shdr* in_file = elf64_getshdr(scn);
     if (in_file == nullptr) return corrupt(name, file.header.e_shoff, "a section header cannot be read");
@@ -99,16 +129,20 @@ Result<ElfFile> open_elf(Bytes bytes, const std::string& name) {
     const char* label = elf_strptr(elf.get(), file.header.e_shstrndx, header.sh_name);
     if (label == nullptr)
       return corrupt(name, header.sh_offset, fmt::format("section {} has no readable name", elf_ndxscn(scn)));
-    section.name = label;
-    file.sections.push_back(std::move(section));
+    section.name = label;  // libelf points into the image
+    name_bytes += section.name.size();
+    if (!fits(name_bytes, bytes.size()))
+      return corrupt(name, header.sh_offset, "section names are longer than the file that holds them");
+    file.by_name.emplace(section.name, file.sections.size());
+    file.sections.push_back(section);
   }
+  PINCH_TRY(check_apart(file.sections, name));
   return file;
 }
 
 const Section* find(const ElfFile& file, std::string_view name) {
-  const auto found =
-      std::find_if(file.sections.begin(), file.sections.end(), [&](const Section& s) { return s.name == name; });
-  return found == file.sections.end() ? nullptr : &*found;
+  const auto found = file.by_name.find(name);
+  return found == file.by_name.end() ? nullptr : &file.sections[found->second];
 }
 
 // Records of .nv.info: format, attribute, then two bytes of value or a size and its payload.
@@ -151,13 +185,15 @@ std::string arch_of(const ElfFile& file) {
   return number;
 }
 
+// Names are views into the file.
 struct SymbolFacts {
-  std::map<std::string, bool, std::less<>> is_entry;  // by name
-  std::map<std::uint32_t, std::string> name_of;       // by index, as .nv.info refers to them
+  std::unordered_map<std::string_view, bool> is_entry;          // by name
+  std::unordered_map<std::uint32_t, std::string_view> name_of;  // by index, as .nv.info refers to them
 };
 
-SymbolFacts symbols_of(const ElfFile& file) {
+Result<SymbolFacts> symbols_of(const ElfFile& file, Bytes bytes, const std::string& name) {
   SymbolFacts facts;
+  std::uint64_t name_bytes = 0;
   const Section* table = find(file, ".symtab");
   const Section* names = find(file, ".strtab");
   if (table == nullptr || names == nullptr) return facts;
@@ -168,13 +204,16 @@ SymbolFacts symbols_of(const ElfFile& file) {
     std::memcpy(&symbol, raw->data(), sizeof symbol);
     if (symbol.st_name >= names->data.size()) continue;
     const auto* begin = reinterpret_cast<const char*>(names->data.data()) + symbol.st_name;
-    std::string label(begin, strnlen(begin, names->data.size() - symbol.st_name));
+    const std::string_view label(begin, strnlen(begin, names->data.size() - symbol.st_name));
+    name_bytes += label.size();
+    if (!fits(name_bytes, bytes.size()))
+      return corrupt(name, table->header.sh_offset, "symbol names are longer than the file that holds them");
     if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) facts.is_entry[label] = (symbol.st_other & kEntry) != 0;
-    facts.name_of.emplace(i, std::move(label));
+    facts.name_of.emplace(i, label);
   }
 }
 
-using PerFunction = std::map<std::string, std::uint32_t>;
+using PerFunction = std::unordered_map<std::string_view, std::uint32_t>;
 
 // Attribute `wanted` of the global .nv.info: pairs of symbol and value.
 PerFunction per_function(const ElfFile& file, const SymbolFacts& symbols, std::uint8_t wanted) {
@@ -211,7 +250,7 @@ std::map<std::uint64_t, std::string> addresses_of_lines(const ElfFile& file, con
       Elf64_Rel entry;  // what both kinds begin with
       std::memcpy(&entry, raw->data(), sizeof entry);
       const auto symbol = symbols.name_of.find(static_cast<std::uint32_t>(ELF64_R_SYM(entry.r_info)));
-      if (symbol != symbols.name_of.end()) functions[entry.r_offset] = symbol->second;
+      if (symbol != symbols.name_of.end()) functions[entry.r_offset] = std::string(symbol->second);
     }
   }
   return functions;
@@ -259,7 +298,7 @@ bool is_cubin(Bytes bytes) {
 Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name) {
   PINCH_ASSIGN(file, open_elf(bytes, name));
   const std::string arch = arch_of(file);
-  const SymbolFacts symbols = symbols_of(file);
+  PINCH_ASSIGN(symbols, symbols_of(file, bytes, name));
   const PerFunction registers = per_function(file, symbols, kRegisterCount);
   const PerFunction frames = per_function(file, symbols, kFrameSize);
   LineTable lines;
@@ -272,12 +311,12 @@ Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name) {
     if (section.name.rfind(kPrefix, 0) != 0 || section.header.sh_type != SHT_PROGBITS) continue;
     if (section.data.size() % kInstructionBytes != 0 || section.data.size() >= kMaxTextBytes) {
       return corrupt(name, section.header.sh_offset,
-                     fmt::format("section {} has {} bytes; expected a multiple of {} under 4 GiB", section.name,
-                                 section.data.size(), kInstructionBytes));
+                     fmt::format("section {} has {} bytes; expected a multiple of {} under 4 GiB",
+                                 printable(section.name), section.data.size(), kInstructionBytes));
     }
     Kernel kernel;
-    kernel.name =
-        section.name.substr(kPrefix.size());  // made printable below, once it has found what is named after it
+    kernel.name = std::string(
+        section.name.substr(kPrefix.size()));  // made printable below, once it has found what is named after it
     kernel.arch = arch;
     kernel.instructions = read_words(section.data);
     const auto count = registers.find(kernel.name);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace pinch::sass {
 namespace {
@@ -18,11 +19,6 @@ bool ends_block(const Instruction& i) {
   const std::string_view base = i.base();
   return base == "BRA" || base == "BRX" || base == "JMP" || base == "JMX" || base == "EXIT" || base == "RET" ||
          base == "CALL";
-}
-
-bool falls_through(const Instruction& i) {
-  if (i.is("CALL")) return true;
-  return !ends_block(i) || i.conditional;
 }
 
 class Builder {
@@ -80,143 +76,218 @@ class Builder {
     flow_.blocks[to].predecessors.push_back(from);
   }
 
-  // Reverse postorder from every root, with an explicit stack: a kernel may have 100,000 blocks.
+  // Preorder from every root, with an explicit stack: a kernel may have 100,000 blocks. Place 0 stands above the roots.
   void order() {
-    position_.assign(flow_.blocks.size(), -1);
-    std::vector<int> postorder;
+    preorder_.assign(1, -1);
+    parent_.assign(1, 0);
+    number_.assign(flow_.blocks.size(), 0);
     std::vector<std::pair<int, std::size_t>> stack;
-    for (auto root = roots_.rbegin(); root != roots_.rend(); ++root) {
-      if (flow_.blocks[*root].reachable) continue;
-      flow_.blocks[*root].reachable = true;
-      stack.emplace_back(*root, 0);
+    const auto visit = [&](int block, int parent) {
+      if (flow_.blocks[block].reachable) return;
+      flow_.blocks[block].reachable = true;
+      number_[static_cast<std::size_t>(block)] = static_cast<int>(preorder_.size());
+      preorder_.push_back(block);
+      parent_.push_back(parent);
+      stack.emplace_back(block, 0);
+    };
+    for (const int root : roots_) {
+      visit(root, 0);
       while (!stack.empty()) {
         auto& [block, next] = stack.back();
+        ++flow_.steps;
         if (next == flow_.blocks[block].successors.size()) {
-          postorder.push_back(block);
           stack.pop_back();
-          continue;
-        }
-        const int to = flow_.blocks[block].successors[next++];
-        if (!flow_.blocks[to].reachable) {
-          flow_.blocks[to].reachable = true;
-          stack.emplace_back(to, 0);
+        } else {
+          const int from = block;
+          visit(flow_.blocks[from].successors[next++], number_[static_cast<std::size_t>(from)]);
         }
       }
     }
-    order_.assign(postorder.rbegin(), postorder.rend());
-    for (std::size_t i = 0; i < order_.size(); ++i)
-      position_[static_cast<std::size_t>(order_[i])] = static_cast<int>(i);
   }
 
-  // Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm"; -1 stands for the common parent of the roots.
+  // Lengauer and Tarjan, "A Fast Algorithm for Finding Dominators in a Flowgraph", with path compression alone:
+  // n log n whatever the branches. All in numbers of the preorder.
   void dominators() {
-    std::vector<bool> is_root(flow_.blocks.size(), false), known(flow_.blocks.size(), false);
-    for (const int root : roots_)
-      is_root[static_cast<std::size_t>(root)] = known[static_cast<std::size_t>(root)] = true;
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (const int b : order_) {
-        if (is_root[static_cast<std::size_t>(b)]) continue;
-        int meet = kUnset;
-        for (const int p : flow_.blocks[b].predecessors) {
-          if (!flow_.blocks[p].reachable || !known[static_cast<std::size_t>(p)]) continue;
-          meet = meet == kUnset ? p : intersect(meet, p);
-        }
-        if (meet == kUnset) continue;
-        if (!known[static_cast<std::size_t>(b)] || flow_.blocks[b].dominator != meet) {
-          flow_.blocks[b].dominator = meet;
-          known[static_cast<std::size_t>(b)] = true;
-          changed = true;
-        }
+    const std::size_t count = preorder_.size();
+    std::vector<int> dominator(count, 0), bucket(count, 0), next_in_bucket(count, 0);
+    semi_.resize(count);
+    best_.resize(count);
+    ancestor_.assign(count, kNone);
+    for (std::size_t i = 0; i < count; ++i) semi_[i] = best_[i] = static_cast<int>(i);
+    std::vector<bool> is_root(flow_.blocks.size(), false);
+    for (const int root : roots_) is_root[static_cast<std::size_t>(root)] = true;
+    for (int w = static_cast<int>(count) - 1; w > 0; --w) {
+      const auto at = static_cast<std::size_t>(w);
+      const int block = preorder_[at];
+      if (is_root[static_cast<std::size_t>(block)]) semi_[at] = 0;
+      for (const int p : flow_.blocks[block].predecessors) {
+        if (!flow_.blocks[p].reachable) continue;
+        semi_[at] = std::min(semi_[at], semi_[static_cast<std::size_t>(least(number_[static_cast<std::size_t>(p)]))]);
+      }
+      next_in_bucket[at] = bucket[static_cast<std::size_t>(semi_[at])];
+      bucket[static_cast<std::size_t>(semi_[at])] = w;
+      const int parent = parent_[at];
+      ancestor_[at] = parent;
+      for (int v = std::exchange(bucket[static_cast<std::size_t>(parent)], 0); v != 0;
+           v = next_in_bucket[static_cast<std::size_t>(v)]) {
+        const int u = least(v);
+        dominator[static_cast<std::size_t>(v)] =
+            semi_[static_cast<std::size_t>(u)] < semi_[static_cast<std::size_t>(v)] ? u : parent;
       }
     }
-  }
-
-  int intersect(int a, int b) const {
-    while (a != b) {
-      while (a != -1 && (b == -1 || position_[static_cast<std::size_t>(a)] > position_[static_cast<std::size_t>(b)]))
-        a = flow_.blocks[a].dominator;
-      while (b != -1 && (a == -1 || position_[static_cast<std::size_t>(b)] > position_[static_cast<std::size_t>(a)]))
-        b = flow_.blocks[b].dominator;
+    for (std::size_t w = 1; w < count; ++w) {
+      if (dominator[w] != semi_[w]) dominator[w] = dominator[static_cast<std::size_t>(dominator[w])];
+      flow_.blocks[preorder_[w]].dominator = preorder_[static_cast<std::size_t>(dominator[w])];
     }
-    return a;
+    place(dominator);
   }
 
+  // The number of the least semidominator on the way up from `v`, in the forest that is linked so far.
+  int least(int v) {
+    path_.clear();
+    for (int at = v; ancestor_[static_cast<std::size_t>(at)] != kNone; at = ancestor_[static_cast<std::size_t>(at)])
+      path_.push_back(static_cast<std::size_t>(at));
+    flow_.steps += path_.size() + 1;
+    for (std::size_t i = path_.size(); i-- > 1;) {  // what is linked to the top keeps its own
+      const std::size_t at = path_[i - 1], upper = path_[i];
+      if (semi_[static_cast<std::size_t>(best_[upper])] < semi_[static_cast<std::size_t>(best_[at])])
+        best_[at] = best_[upper];
+      ancestor_[at] = ancestor_[upper];
+    }
+    return best_[static_cast<std::size_t>(v)];
+  }
+
+  // A block and all that it dominates get neighbouring places. A dominator comes first in the preorder too.
+  void place(const std::vector<int>& dominator) {
+    std::vector<int> dominated(preorder_.size(), 1), next(preorder_.size(), 0);
+    for (std::size_t w = preorder_.size() - 1; w > 0; --w)
+      dominated[static_cast<std::size_t>(dominator[w])] += dominated[w];
+    for (std::size_t w = 1; w < preorder_.size(); ++w) {
+      int& free = next[static_cast<std::size_t>(dominator[w])];
+      Block& block = flow_.blocks[preorder_[w]];
+      block.place = free;
+      block.dominated = dominated[w];
+      free += dominated[w];
+      next[w] = block.place + 1;
+    }
+  }
+
+  // Natural loops, inner ones first: a header comes behind those of the loops around it in the preorder. What reaches a
+  // latch without passing the header is the loop's; an inner loop is stepped over as a whole.
   void loops() {
     std::vector<std::vector<int>> latches(flow_.blocks.size());
-    for (const int b : order_) {
+    for (std::size_t w = 1; w < preorder_.size(); ++w) {
+      const int b = preorder_[w];
       for (const int to : flow_.blocks[b].successors) {
-        const bool goes_back = position_[static_cast<std::size_t>(to)] <= position_[static_cast<std::size_t>(b)];
-        if (goes_back && flow_.dominates(to, b)) latches[static_cast<std::size_t>(to)].push_back(b);
+        if (flow_.dominates(to, b)) latches[static_cast<std::size_t>(to)].push_back(b);
       }
     }
+    std::vector<int> loop_of(flow_.blocks.size(), -1);  // by header
     for (std::size_t h = 0; h < latches.size(); ++h) {
-      if (!latches[h].empty()) loop(static_cast<int>(h), latches[h]);
+      if (latches[h].empty()) continue;
+      loop_of[h] = static_cast<int>(flow_.loops.size());
+      flow_.loops.emplace_back().header = static_cast<int>(h);
     }
-    // Larger loops first: the last loop that claims a block is its innermost.
-    std::vector<int> by_size(flow_.loops.size());
-    for (std::size_t i = 0; i < by_size.size(); ++i) by_size[i] = static_cast<int>(i);
-    std::stable_sort(by_size.begin(), by_size.end(),
-                     [&](int a, int b) { return flow_.loops[a].blocks.size() > flow_.loops[b].blocks.size(); });
-    for (const int l : by_size) {
-      Loop& made = flow_.loops[l];
-      made.parent = flow_.blocks[made.header].loop;
-      if (made.parent >= 0) {
-        made.depth = flow_.loops[made.parent].depth + 1;
-        flow_.loops[made.parent].innermost = false;
-      }
-      for (const int b : made.blocks) flow_.blocks[b].loop = l;
+    outermost_.resize(flow_.loops.size());
+    for (std::size_t l = 0; l < outermost_.size(); ++l) outermost_[l] = static_cast<int>(l);
+    for (std::size_t w = preorder_.size() - 1; w > 0; --w) {
+      const int header = preorder_[w], loop = loop_of[static_cast<std::size_t>(header)];
+      if (loop >= 0) claim(loop, header, latches[static_cast<std::size_t>(header)]);
     }
+    for (std::size_t w = 1; w < preorder_.size(); ++w) {  // outer loops first
+      const int loop = loop_of[static_cast<std::size_t>(preorder_[w])];
+      if (loop < 0 || flow_.loops[loop].parent < 0) continue;
+      flow_.loops[loop].depth = flow_.loops[flow_.loops[loop].parent].depth + 1;
+      flow_.loops[flow_.loops[loop].parent].innermost = false;
+    }
+    fill(latches, loop_of);
   }
 
-  // The natural loop of a header: what reaches a latch without passing the header.
-  void loop(int header, const std::vector<int>& latches) {
-    Loop made;
-    made.header = header;
-    std::vector<int> work;
-    seen_.resize(flow_.blocks.size(), -1);
-    const int mark = header;
-    const auto visit = [&](int b) {
-      if (seen_[static_cast<std::size_t>(b)] == mark || !flow_.blocks[b].reachable) return;
-      seen_[static_cast<std::size_t>(b)] = mark;
-      made.blocks.push_back(b);
-      work.push_back(b);
-    };
-    seen_[static_cast<std::size_t>(header)] = mark;
-    made.blocks.push_back(header);
-    for (const int latch : latches) visit(latch);
+  void claim(int loop, int header, const std::vector<int>& latches) {
+    std::vector<int> work = latches;
+    flow_.blocks[header].loop = loop;
     while (!work.empty()) {
       const int b = work.back();
       work.pop_back();
-      for (const int p : flow_.blocks[b].predecessors) visit(p);
+      ++flow_.steps;
+      if (!flow_.blocks[b].reachable) continue;
+      int inside = b;
+      if (flow_.blocks[b].loop < 0) {
+        flow_.blocks[b].loop = loop;
+      } else {
+        const int inner = outermost(flow_.blocks[b].loop);
+        if (inner == loop) continue;
+        flow_.loops[inner].parent = outermost_[static_cast<std::size_t>(inner)] = loop;
+        inside = flow_.loops[inner].header;
+      }
+      const auto& before = flow_.blocks[inside].predecessors;
+      work.insert(work.end(), before.begin(), before.end());
     }
-    std::sort(made.blocks.begin(), made.blocks.end());
-    // What dominates every latch is what every iteration executes.
-    std::vector<std::size_t> latches_dominated(made.blocks.size(), 0);
-    for (const int latch : latches) {
-      for (int at = latch;; at = flow_.blocks[at].dominator) {
-        const auto slot = std::lower_bound(made.blocks.begin(), made.blocks.end(), at) - made.blocks.begin();
-        ++latches_dominated[static_cast<std::size_t>(slot)];
-        if (at == header) break;
+  }
+
+  // The outermost loop found so far around `loop`.
+  int outermost(int loop) {
+    int top = loop;
+    for (; outermost_[static_cast<std::size_t>(top)] != top; ++flow_.steps)
+      top = outermost_[static_cast<std::size_t>(top)];
+    while (outermost_[static_cast<std::size_t>(loop)] != top)
+      loop = std::exchange(outermost_[static_cast<std::size_t>(loop)], top);
+    return top;
+  }
+
+  // Blocks, extents and paths. What dominates every latch is what every iteration executes.
+  void fill(const std::vector<std::vector<int>>& latches, const std::vector<int>& loop_of) {
+    std::vector<int> common(flow_.loops.size(), -1);
+    for (std::size_t l = 0; l < common.size(); ++l) {
+      const auto& ends = latches[static_cast<std::size_t>(flow_.loops[l].header)];
+      int block = ends.front();
+      for (const int latch : ends) {
+        for (; !flow_.dominates(block, latch); ++flow_.steps) block = flow_.blocks[block].dominator;
+      }
+      common[l] = block;
+      flow_.loops[l].first = static_cast<int>(code_.size());
+    }
+    for (int b = 0; b < static_cast<int>(flow_.blocks.size()); ++b) {
+      const Block& block = flow_.blocks[b];
+      int l = block.loop;
+      if (l >= 0) extend(flow_.loops[l], block.first, block.last, block.last - block.first);
+      for (int level = 0; l >= 0 && level < kListedLevels; ++level, l = flow_.loops[l].parent) {
+        Loop& loop = flow_.loops[l];
+        ++flow_.steps;
+        loop.blocks.push_back(b);
+        if (!flow_.dominates(b, common[static_cast<std::size_t>(l)])) continue;
+        for (int i = block.first; i < block.last; ++i) loop.path.push_back(i);
       }
     }
-    bool waits = false, computes = false;
-    for (std::size_t slot = 0; slot < made.blocks.size(); ++slot) {
-      const int b = made.blocks[slot];
-      const bool always = latches_dominated[slot] == latches.size();
+    for (std::size_t w = preorder_.size() - 1; w > 0; --w) {  // inner loops first
+      const int l = loop_of[static_cast<std::size_t>(preorder_[w])];
+      if (l < 0) continue;
+      Loop& loop = flow_.loops[l];
+      loop.spins = spins(loop);
+      if (loop.parent >= 0) extend(flow_.loops[loop.parent], loop.first, loop.last, loop.instructions);
+    }
+  }
+
+  static void extend(Loop& loop, int first, int last, int instructions) {
+    loop.first = std::min(loop.first, first);
+    loop.last = std::max(loop.last, last);
+    loop.instructions += instructions;
+  }
+
+  bool spins(const Loop& loop) const {
+    constexpr int kLongestSpin = 16;
+    if (loop.instructions > kLongestSpin) return false;
+    bool waits = false;
+    for (const int b : loop.blocks) {
       for (int i = flow_.blocks[b].first; i < flow_.blocks[b].last; ++i) {
-        made.instructions.push_back(i);
-        if (always) made.path.push_back(i);
         const Instruction& instruction = code_[static_cast<std::size_t>(i)];
         waits |= instruction.is("SYNCS") || instruction.is("USETMAXREG") || instruction.is("NANOSLEEP");
-        computes |= instruction.is("FFMA") || instruction.is("HFMA2") || instruction.is("HMMA") ||
-                    instruction.is("HGMMA") || instruction.is("MUFU") || instruction.is("LDG") ||
-                    instruction.is("STG") || instruction.is("LDS") || instruction.is("STS");
+        for (const char* computes : {"FFMA", "HFMA2", "HMMA", "HGMMA", "MUFU", "LDG", "STG", "LDS", "STS"}) {
+          if (instruction.is(computes)) return false;
+        }
       }
     }
-    constexpr std::size_t kLongestSpin = 16;
-    made.spins = waits && !computes && made.instructions.size() <= kLongestSpin;
-    flow_.loops.push_back(std::move(made));
+    return waits;
   }
 
   void roles() {
@@ -240,27 +311,40 @@ class Builder {
         role.registers = static_cast<int>(code_[i].low >> 32 & 0x1ff);
       flow_.roles.push_back(role);
     }
-    for (Loop& made : flow_.loops) {
-      for (const Role& role : flow_.roles) {
-        if (flow_.dominates(role.block, made.header)) made.role = role.name;
-      }
+    if (flow_.roles.empty()) return;
+    std::vector<int> role_of(flow_.blocks.size(), -1);  // the last role that dominates the block
+    for (std::size_t r = 0; r < flow_.roles.size(); ++r)
+      role_of[static_cast<std::size_t>(flow_.roles[r].block)] = static_cast<int>(r);
+    for (std::size_t w = 1; w < preorder_.size(); ++w) {
+      const int dominator = flow_.blocks[preorder_[w]].dominator;
+      if (dominator < 0) continue;
+      int& role = role_of[static_cast<std::size_t>(preorder_[w])];
+      role = std::max(role, role_of[static_cast<std::size_t>(dominator)]);
+    }
+    for (Loop& loop : flow_.loops) {
+      const int role = role_of[static_cast<std::size_t>(loop.header)];
+      if (role >= 0) loop.role = flow_.roles[static_cast<std::size_t>(role)].name;
     }
   }
 
-  static constexpr int kUnset = -2;
+  static constexpr int kNone = -1;
   const std::vector<Instruction>& code_;
   Flow flow_;
-  std::vector<int> roots_, order_, position_, seen_;
+  std::vector<int> roots_, number_, preorder_, parent_;
+  std::vector<int> semi_, best_, ancestor_, outermost_;
+  std::vector<std::size_t> path_;
 };
 
 }  // namespace
 
+bool falls_through(const Instruction& instruction) {
+  return instruction.is("CALL") || instruction.conditional || !ends_block(instruction);
+}
+
 bool Flow::dominates(int a, int b) const {
-  // A dominator starts no later in reverse postorder; walking up from b ends at a root.
-  for (int at = b; at != -1; at = blocks[at].dominator) {
-    if (at == a) return true;
-  }
-  return false;
+  const Block &above = blocks[static_cast<std::size_t>(a)], &below = blocks[static_cast<std::size_t>(b)];
+  return a == b || (above.reachable && below.reachable && above.place <= below.place &&
+                    below.place < above.place + above.dominated);
 }
 
 int Flow::block_of(int instruction) const {
@@ -274,11 +358,11 @@ Flow analyse_flow(const Kernel& kernel) {
 }
 
 std::uint32_t begin_offset(const Kernel& kernel, const Loop& loop) {
-  return kernel.instructions[static_cast<std::size_t>(loop.instructions.front())].offset;
+  return kernel.instructions[static_cast<std::size_t>(loop.first)].offset;
 }
 
 std::uint32_t end_offset(const Kernel& kernel, const Loop& loop) {
-  return kernel.instructions[static_cast<std::size_t>(loop.instructions.back())].offset + kInstructionBytes;
+  return kernel.instructions[static_cast<std::size_t>(loop.last - 1)].offset + kInstructionBytes;
 }
 
 }  // namespace pinch::sass

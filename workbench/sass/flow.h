@@ -13,19 +13,26 @@ struct Block {
   std::vector<int> successors, predecessors;
   int dominator = -1;  ///< immediate; -1 for a root
   int loop = -1;       ///< innermost loop
+  int place = 0;       ///< in a walk down the dominator tree, where it and what it dominates are neighbours
+  int dominated = 0;   ///< blocks that it dominates, itself included
   bool reachable = false;
 };
+
+/// Levels of inner loops that a loop lists. Those further in are left out of `blocks` and `path`, as code that a bound
+/// may leave out: no source nests so deep, and in a nest of any depth all levels of all loops are the square of it.
+inline constexpr int kListedLevels = 32;
 
 struct Loop {
   int header = 0;   ///< block
   int parent = -1;  ///< loop
   int depth = 1;    ///< 1 for an outermost loop
   bool innermost = true;
-  bool spins = false;             ///< waits for others: tries a barrier or registers again and computes nothing
-  std::vector<int> blocks;        ///< all, with those of inner loops, ascending
-  std::vector<int> instructions;  ///< all, in layout order
-  std::vector<int> path;          ///< those that every iteration executes, in layout order
-  std::string role;               ///< of the warps that run it; empty where all do
+  bool spins = false;       ///< waits for others: tries a barrier or registers again and computes nothing
+  int first = 0, last = 0;  ///< instructions [first, last) hold the loop, and what lies between its blocks
+  int instructions = 0;     ///< in all its blocks, with those of inner loops
+  std::vector<int> blocks;  ///< ascending
+  std::vector<int> path;    ///< instructions that every iteration executes, in layout order
+  std::string role;         ///< of the warps that run it; empty where all do
 };
 
 /// Warps that set their register count: the code that only they reach.
@@ -39,10 +46,14 @@ struct Flow {
   std::vector<Block> blocks;
   std::vector<Loop> loops;  ///< by first instruction, an outer loop before its inner ones
   std::vector<Role> roles;
+  std::size_t steps = 0;  ///< that the analysis took: in proportion to the blocks, whatever their branches
 
   [[nodiscard]] bool dominates(int a, int b) const;
   [[nodiscard]] int block_of(int instruction) const;
 };
+
+/// True where what stands behind `instruction` may run next.
+[[nodiscard]] bool falls_through(const Instruction& instruction);
 
 /// The flow of `kernel`. Targets of calls are roots of their own: a subroutine's loops are found, and a call falls
 /// through.

@@ -168,6 +168,10 @@ Result<Program> dispatch(std::shared_ptr<const std::string> content, const std::
   const Bytes bytes = bytes_of(*content);
   if (bytes.empty())
     return Error{ErrorCode::kCorrupt, fmt::format("the file is empty; {}", kAccepted), name + ", offset 0x0"};
+  if (content->starts_with("\xff\xfe") || content->starts_with("\xfe\xff"))
+    return Error{ErrorCode::kCorrupt, "UTF-16 text; save it as UTF-8", name + ", offset 0x0"};
+  if (constexpr std::string_view kMark = "\xef\xbb\xbf"; content->starts_with(kMark))  // that editors put before UTF-8
+    return dispatch(std::make_shared<const std::string>(content->substr(kMark.size())), name, disassembler);
   Program program;
   if (is_cubin(bytes)) {
     PINCH_TRY(add_cubin(program, content, name, disassembler));

@@ -1,10 +1,12 @@
 #include "workbench/sass/interleave.h"
 
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "workbench/sass/operands.h"
 
@@ -33,10 +35,6 @@ bool is_load(const Instruction& i) {
   return base == "LDG" || base == "LDS" || base == "LDSM" || base == "LD" || base == "LDL" || base == "LDC";
 }
 
-bool overlaps(const RegisterRange& a, const RegisterRange& b) {
-  return a.file == b.file && a.first < b.first + b.count && b.first < a.first + a.count;
-}
-
 }  // namespace
 
 Interleaving interleaving(const LoopCode& code, const UnitPair& pair) {
@@ -60,25 +58,38 @@ Interleaving interleaving(const LoopCode& code, const UnitPair& pair) {
 }
 
 LoadDistance load_distance(const LoopCode& code) {
+  constexpr int kRegisters = 256;
   LoadDistance found;
   const std::size_t n = code.instructions.size();
   const std::vector<Access>& accesses = code.accesses;
-  constexpr std::size_t kFarthest = 4096;  // a use farther away hides any latency
+  std::array<std::size_t, kRegisters> loaded{};  // by register: when the load that it waits for was issued, from 1
+  std::vector<bool> is_done(n, false);           // by load: used, or overwritten unread
   double sum = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    if (!is_load(*code.instructions[i]) || accesses[i].writes.empty()) continue;
-    const RegisterRange target = *accesses[i].writes.begin();
-    for (std::size_t d = 1; d <= std::min(n, kFarthest); ++d) {
-      const Access& later = accesses[(i + d) % n];
-      const auto touches = [&](const RegisterRange& r) { return overlaps(r, target); };
-      if (std::any_of(later.reads.begin(), later.reads.end(), touches)) {
-        found.shortest = found.loads == 0 ? static_cast<int>(d) : std::min(found.shortest, static_cast<int>(d));
-        ++found.loads;
-        sum += static_cast<double>(d);
-        break;
-      }
-      if (std::any_of(later.writes.begin(), later.writes.end(), touches)) break;  // overwritten unread
+  const auto for_each_waiting = [&](const RegisterRange& range, auto visit) {
+    if (range.file != RegisterFile::kGeneral) return;
+    for (int r = range.first; r < std::min(range.first + range.count, kRegisters); ++r) {
+      const std::size_t since = std::exchange(loaded[static_cast<std::size_t>(r)], 0);
+      if (since != 0 && !is_done[since - 1]) visit(since);
     }
+  };
+  for (std::size_t time = 1; time <= 2 * n; ++time) {  // once more round for what is used in the next iteration
+    const std::size_t i = (time - 1) % n;
+    for (const RegisterRange& read : accesses[i].reads) {
+      for_each_waiting(read, [&](std::size_t since) {
+        const int distance = static_cast<int>(time - since);
+        found.shortest = found.loads == 0 ? distance : std::min(found.shortest, distance);
+        ++found.loads;
+        sum += distance;
+        is_done[since - 1] = true;
+      });
+    }
+    for (const RegisterRange& write : accesses[i].writes)
+      for_each_waiting(write, [&](std::size_t since) { is_done[since - 1] = true; });
+    if (time > n || accesses[i].writes.empty() || !is_load(*code.instructions[i])) continue;
+    const RegisterRange target = *accesses[i].writes.begin();
+    for (int r = target.first;
+         target.file == RegisterFile::kGeneral && r < std::min(target.first + target.count, kRegisters); ++r)
+      loaded[static_cast<std::size_t>(r)] = time;
   }
   if (found.loads > 0) found.mean = sum / found.loads;
   return found;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "workbench/sass/flow.h"
+#include "workbench/sass/live_bits.h"
 #include "workbench/sass/local_memory.h"
 #include "workbench/sass/machine.h"
 #include "workbench/sass/program.h"
@@ -21,15 +22,31 @@ struct Lint {
   double saves_cycles = 0;   ///< of one warp an iteration, at most; 0 where it is not a matter of cycles
 };
 
+/// What must be known for a finding to be looked for: without a disassembler there are no operands, in text without
+/// hex no control words, and PTX is in some files alone.
+enum class Needs : std::uint8_t { kNames, kOperands, kControlWords, kPtx };
+[[nodiscard]] std::string_view name_of(Needs needs);
+
 /// Ids in the order in which they are looked for, with one line about each: what `pinch sass --list-lints` prints.
 struct LintKind {
   std::string_view id, about;
+  Needs needs = Needs::kNames;
 };
 [[nodiscard]] const std::vector<LintKind>& lint_kinds();
 
-/// Findings inside one loop.
-[[nodiscard]] std::vector<Lint> lint_loop(const Kernel& kernel, const Loop& loop, const LoopCode& code,
-                                          const LocalMemory& local);
+/// The kinds that were not looked for in `kernel`, for want of what they need.
+[[nodiscard]] std::vector<LintKind> lints_not_run(const Kernel& kernel, const PtxFunction* ptx);
+
+/// What the findings inside a loop look at. `live` answers for all loops of the kernel.
+struct LoopContext {
+  const Kernel& kernel;
+  const Flow& flow;
+  const LocalMemory& local;
+  const Machine& machine;
+  LiveBits& live;
+};
+/// Findings inside one loop; cycles are those of the machine's rates.
+[[nodiscard]] std::vector<Lint> lint_loop(const LoopContext& context, const Loop& loop, const LoopCode& code);
 
 /// Findings that concern the kernel as a whole. `ptx` is its function, or null where the file holds none.
 [[nodiscard]] std::vector<Lint> lint_kernel(const Kernel& kernel, const Flow& flow, const PtxFunction* ptx);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "workbench/sass/bytes.h"
 #include "workbench/sass/operands.h"
@@ -25,6 +26,9 @@ std::vector<std::string_view> split_operands(std::string_view s) {
 }
 
 class PtxReader {
+  static constexpr std::string_view kNameCharacters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$%";
+
  public:
   explicit PtxReader(std::string_view text) : text_(text) {}
 
@@ -80,10 +84,11 @@ class PtxReader {
   // One statement up to its semicolon, or a label; returns what follows it.
   std::string_view statement(std::string_view s) {
     const auto end = s.find_first_of(";");
-    const auto colon = s.find(':');
-    if (s.front() == '$' && colon != std::string_view::npos && colon < end) {
-      labels_[s.substr(0, colon)] = functions_.back().instructions.size();
-      return trim(s.substr(colon + 1));
+    const std::size_t name = std::min(s.find_first_not_of(kNameCharacters), s.size());
+    const std::string_view behind = trim(s.substr(name));
+    if (name > 0 && !behind.empty() && behind.front() == ':' && behind.substr(0, 2) != "::") {
+      labels_[s.substr(0, name)] = functions_.back().instructions.size();
+      return trim(behind.substr(1));
     }
     const std::string_view rest = end == std::string_view::npos ? std::string_view{} : trim(s.substr(end + 1));
     s = trim(s.substr(0, end));
@@ -115,11 +120,22 @@ class PtxReader {
       const auto found = labels_.find(code[i].operands[0]);
       if (found != labels_.end() && found->second <= i) spans.push_back({found->second, i});
     }
-    std::stable_sort(spans.begin(), spans.end(),
-                     [](const Span& a, const Span& b) { return a.last - a.first > b.last - b.first; });
-    constexpr std::size_t kMostLoops = 4096;  // beyond, the longest are kept
-    for (std::size_t s = 0; s < std::min(spans.size(), kMostLoops); ++s) {
-      for (std::size_t i = spans[s].first; i <= spans[s].last; ++i) code[i].loop = static_cast<int>(s);
+    // Shortest first; an instruction keeps the first that it gets, and `next` leads past those that have one.
+    std::vector<std::size_t> order(spans.size()), next(code.size() + 1);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return spans[a].last - spans[a].first < spans[b].last - spans[b].first;
+    });
+    std::iota(next.begin(), next.end(), std::size_t{0});
+    const auto free_from = [&](std::size_t i) {
+      while (next[i] != i) i = next[i] = next[next[i]];
+      return i;
+    };
+    for (const std::size_t s : order) {
+      for (std::size_t i = free_from(spans[s].first); i <= spans[s].last; i = free_from(i)) {
+        code[i].loop = static_cast<int>(s);
+        next[i] = i + 1;
+      }
     }
   }
 

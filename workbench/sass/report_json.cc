@@ -52,6 +52,12 @@ ordered_json loop_json(const LoopReport& loop, const AnalysisOptions& options) {
   ordered_json mix = ordered_json::object(), opcodes = ordered_json::object();
   for (const auto& [name, count] : loop.mix) mix[name] = count;
   for (const auto& [name, count] : loop.opcodes) opcodes[name] = count;
+  ordered_json loads;  // null where operands are not known
+  if (loop.loads) {
+    loads = {{"count", loop.loads->loads},
+             {"shortest_distance", loop.loads->shortest},
+             {"mean_distance", number(loop.loads->mean)}};
+  }
   return {{"begin", loop.begin},
           {"end", loop.end},
           {"line", loop.line},
@@ -76,10 +82,7 @@ ordered_json loop_json(const LoopReport& loop, const AnalysisOptions& options) {
           {"shared_bytes", loop.shared_bytes},
           {"transitions", transitions},
           {"interleaving", interleaving},
-          {"loads",
-           {{"count", loop.loads.loads},
-            {"shortest_distance", loop.loads.shortest},
-            {"mean_distance", number(loop.loads.mean)}}},
+          {"loads", loads},
           {"unroll", loop.unroll},
           {"reused_operands", loop.reused},
           {"mix", mix},
@@ -105,6 +108,9 @@ ordered_json to_json(const KernelReport& report, const AnalysisOptions& options)
                         {"store", access.is_store},
                         {"in_loop", access.loop >= 0}});
   }
+  auto not_run = ordered_json::array();
+  for (const LintKind& kind : report.lints_not_run)
+    not_run.push_back({{"id", kind.id}, {"needs", name_of(kind.needs)}});
   return {{"name", kernel.name},
           {"arch", kernel.arch.empty() ? options.arch : kernel.arch},
           {"entry", kernel.is_entry},
@@ -126,7 +132,8 @@ ordered_json to_json(const KernelReport& report, const AnalysisOptions& options)
           {"local_accesses", accesses},
           {"roles", roles},
           {"loops", loops},
-          {"lints", lints_json(report.lints)}};
+          {"lints", lints_json(report.lints)},
+          {"lints_not_run", not_run}};
 }
 
 ordered_json to_json(const std::vector<KernelReport>& reports, const AnalysisOptions& options) {

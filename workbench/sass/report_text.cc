@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 namespace pinch::sass {
 namespace {
@@ -38,7 +39,8 @@ void add_loop(std::string& out, const LoopReport& loop, const AnalysisOptions& o
   out += " (";
   for (std::size_t i = 0; i < order.size(); ++i)
     fmt::format_to(into, "{}{} {:g}", i == 0 ? "" : ", ", name_of(static_cast<Pipe>(order[i])), loop.pipes[order[i]]);
-  fmt::format_to(into, "), dependency {:g}\n", loop.dependency_cycles);
+  fmt::format_to(into, "), dependency {}\n",
+                 loop.dependency_cycles ? fmt::format("{:g}", *loop.dependency_cycles) : "not known without operands");
   fmt::format_to(into, "      {} warp{} a sub-partition: bound {:g}, ", loop.warps, loop.warps == 1 ? "" : "s",
                  loop.bound_cycles * loop.warps);
   if (loop.simulated_cycles) {
@@ -54,15 +56,27 @@ void add_loop(std::string& out, const LoopReport& loop, const AnalysisOptions& o
                    options.pairs[i].first, found.second_count, options.pairs[i].second, found.transitions,
                    found.longest_run);
   }
-  if (loop.loads.loads > 0)
+  if (loop.loads && loop.loads->loads > 0)
     fmt::format_to(into, "      {} loads, first use after {} instructions at the least, {:.1f} in the mean\n",
-                   loop.loads.loads, loop.loads.shortest, loop.loads.mean);
+                   loop.loads->loads, loop.loads->shortest, loop.loads->mean);
   if (loop.global_bytes > 0 || loop.shared_bytes > 0)
     fmt::format_to(into, "      a thread moves {} bytes of global and {} of shared memory\n", loop.global_bytes,
                    loop.shared_bytes);
   if (loop.unlisted > 0)
     fmt::format_to(into, "      {} instructions have no rate and count one issue slot each\n", loop.unlisted);
   for (const Lint& lint : loop.lints) add_lint(out, lint);
+}
+
+// One line for all that was not looked for, by what it needs.
+void add_not_run(std::string& out, const KernelReport& report) {
+  if (report.loops.empty() || report.lints_not_run.empty()) return;
+  std::map<Needs, std::string> ids;
+  for (const LintKind& kind : report.lints_not_run) ids[kind.needs] += fmt::format(" {}", kind.id);
+  out += "  not looked for";
+  for (const auto& [needs, list] : ids)
+    fmt::format_to(std::back_inserter(out), "{} without {}:{}", needs == ids.begin()->first ? "" : ";", name_of(needs),
+                   list);
+  out += '\n';
 }
 
 }  // namespace
@@ -92,6 +106,7 @@ std::string table(const KernelReport& report, const AnalysisOptions& options) {
     out += "  no control words in this text: stalls and barriers are not known; give -hex to nvdisasm, or a cubin\n";
   for (const LoopReport& loop : report.loops) add_loop(out, loop, options);
   for (const Lint& lint : report.lints) add_lint(out, lint);
+  add_not_run(out, report);
   return out;
 }
 

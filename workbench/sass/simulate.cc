@@ -215,9 +215,6 @@ double total_cycles(const LoopCode& code, const Machine& machine, int warps, Pol
 }
 
 double dependency_cycles(const LoopCode& code) {
-  const bool known = std::any_of(code.instructions.begin(), code.instructions.end(),
-                                 [](const Instruction* i) { return !i->operands.empty(); });
-  if (!known) return 0;
   const std::vector<Access>& accesses = code.accesses;
   // Every instruction as soon as its operands are there: what remains is the growth an iteration of the longest chain.
   std::array<double, 528> ready{};   // a register's value is there

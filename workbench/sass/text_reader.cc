@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "workbench/sass/bytes.h"
+#include "workbench/sass/flow.h"
 
 namespace pinch::sass {
 namespace {
@@ -49,6 +50,10 @@ bool take_hex(std::string_view& s, T& value) {
   if (error != std::errc() || end == s.data()) return false;
   s.remove_prefix(static_cast<std::size_t>(end - s.data()));
   return true;
+}
+
+bool is_hex(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
 // "/*0120*/" at the front of an instruction line.
@@ -157,15 +162,14 @@ class TextReader {
   Result<void> line(std::string_view raw) {
     std::string_view s = trim(raw);
     if (s.empty()) return {};
-    if (s.front() == '/') {
-      std::uint32_t offset = 0;
-      if (take_offset(s, offset)) return instruction(offset, s);
-      std::uint64_t high = 0;
-      if (waits_for_high_ && take_word(s, high)) high_word(high);
+    if (s.front() == '/' && s.substr(0, 2) != "/*") {
       if (take(s, "//## File ")) source_line(s);
       return {};
     }
+    if (s.front() == '/') return row(s);
     if (waits_for_high_) return fail("the second half of the instruction's word is missing; the text is cut");
+    s = trim(s.substr(0, s.find("//")));  // what -plr prints beside labels
+    if (s.empty()) return {};
     if (take(s, "Function :") || take(s, "Function:")) return begin_kernel(trim(s));
     if (take(s, ".section\t") || take(s, ".section ")) return section(trim(s));  // not .sectioninfo, .sectionflags
     if (take(s, ".target")) return arch(trim(s));
@@ -175,6 +179,29 @@ class TextReader {
     return {};
   }
 
+  // "/*0120*/ ...", the second half of a word, or a comment. Rows of other sections than code hold data.
+  Result<void> row(std::string_view s) {
+    if (in_data_) return {};
+    std::uint32_t offset = 0;
+    if (std::string_view rest = s; take_offset(rest, offset)) return instruction(offset, rest);
+    std::uint64_t high = 0;
+    if (std::string_view rest = s; waits_for_high_ && take_word(rest, high)) {
+      if (!ends_row(rest)) return fail("what follows the second half of the instruction's word cannot be read");
+      high_word(high);
+      return {};
+    }
+    const bool is_comment =
+        s.size() >= 4 && s.substr(s.size() - 2) == "*/" && s.substr(0, 5) != "/* 0x" && !is_hex(s[2]);
+    if (is_comment) return {};
+    return fail("neither an instruction behind its offset nor the second half of a word; the text is cut or damaged");
+  }
+
+  // Nothing more, or the life ranges that -plr prints.
+  static bool ends_row(std::string_view rest) {
+    rest = trim(rest);
+    return rest.empty() || rest.substr(0, 2) == "//";
+  }
+
   std::int32_t here() const { return open_ ? static_cast<std::int32_t>(instructions_.size()) : 0; }
   Kernel& kernel() { return program_.kernels.back(); }
   const Kernel& kernel() const { return program_.kernels.back(); }
@@ -182,6 +209,7 @@ class TextReader {
   Result<void> section(std::string_view s) {
     PINCH_TRY(end_kernel());
     if (take(s, ".text.")) return begin_kernel(s.substr(0, s.find(',')));
+    in_data_ = true;
     return {};
   }
 
@@ -191,7 +219,9 @@ class TextReader {
     kernel().name = printable(name);
     kernel().arch = arch_;
     labels_.clear();
+    file_indices_.clear();
     open_ = true;
+    in_data_ = false;
     file_ = 0;
     source_line_ = 0;
     inlined_ = false;
@@ -216,13 +246,10 @@ class TextReader {
     std::uint32_t number = 0;
     std::from_chars(s.data() + at + 5, s.data() + s.size(), number);
     auto& files = kernel().files;
-    std::size_t index = 0;
-    while (index < files.size() && files[index] != file) ++index;
-    if (index == files.size()) {
-      if (index >= 0xffff) return;
-      files.push_back(printable(file));
-    }
-    file_ = static_cast<std::uint16_t>(index);
+    if (files.size() >= 0xffff && file_indices_.count(file) == 0) return;
+    const auto [slot, is_new] = file_indices_.try_emplace(file, static_cast<std::uint16_t>(files.size()));
+    if (is_new) files.push_back(printable(file));
+    file_ = slot->second;
     source_line_ = number;
   }
 
@@ -232,6 +259,8 @@ class TextReader {
       PINCH_TRY(begin_kernel("(unnamed)"));
     }
     auto& list = instructions_;
+    if (offset % kInstructionBytes != 0)
+      return fail(fmt::format("offset 0x{:x} is no multiple of {}", offset, kInstructionBytes));
     if (!list.empty() && offset <= list.back().offset) {
       return fail(fmt::format("offset 0x{:x} does not follow 0x{:x}", offset, list.back().offset));
     }
@@ -243,9 +272,16 @@ class TextReader {
     made.line = source_line_;
     made.file = file_;
     decode(trim(s.substr(0, semicolon)), made);
+    if (made.mnemonic.empty() || made.mnemonic.front() < 'A' || made.mnemonic.front() > 'Z')
+      return fail("an instruction without a name; the text is damaged");
     s.remove_prefix(semicolon + 1);
-    if (take_word(s, made.low)) waits_for_high_ = true;
+    waits_for_high_ = take_word(s, made.low);
+    const bool is_bare = list.empty() || !list.front().has_word;
+    if (!waits_for_high_ && (!is_bare || trim(s).substr(0, 2) == "/*"))
+      return fail("the instruction's word is missing or cannot be read; the text is cut or damaged");
+    if (waits_for_high_ && !ends_row(s)) return fail("what follows the instruction's word cannot be read");
     list.push_back(made);
+    last_line_ = line_;
     inlined_ = false;
     return {};
   }
@@ -318,6 +354,14 @@ class TextReader {
     if (!open_) return {};
     if (waits_for_high_) return fail("the second half of the last instruction's word is missing; the text is cut");
     open_ = false;
+    // NOP fill a section up; before them, ptxas ends every one with a branch to itself.
+    const auto last =
+        std::find_if(instructions_.rbegin(), instructions_.rend(), [](const Instruction& i) { return !i.is("NOP"); });
+    if (last != instructions_.rend() && falls_through(*last)) {
+      line_ = last_line_;
+      return fail(fmt::format("{} ends with {}, behind which the code goes on; the text is cut", kernel().name,
+                              last->mnemonic));
+    }
     for (const Pending& p : pending_) {
       Instruction& from = instructions_[static_cast<std::size_t>(p.from)];
       std::optional<std::int32_t> target;
@@ -360,9 +404,11 @@ class TextReader {
   std::vector<Pending> pending_;
   std::string arch_;
   std::uint32_t source_line_ = 0;
-  std::size_t line_ = 0;
+  std::unordered_map<std::string_view, std::uint16_t> file_indices_;
+  std::size_t line_ = 0, last_line_ = 0;  // of the file, and where the last instruction stands
   std::uint16_t file_ = 0;
   bool open_ = false;
+  bool in_data_ = false;  // a section that holds no code
   bool inlined_ = false;  // the line before was inlined, and no instruction has come since
   bool waits_for_high_ = false;
 };

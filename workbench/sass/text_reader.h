@@ -1,4 +1,5 @@
-// Reads disassembly text of nvdisasm and cuobjdump, with or without words, labels, line marks and annotations.
+// Reads disassembly text of nvdisasm and cuobjdump, with or without words, labels, line marks, life ranges (-plr) and
+// annotations; of all sections or of code alone.
 #pragma once
 
 #include <memory>
@@ -14,8 +15,9 @@ namespace pinch::sass {
 [[nodiscard]] bool looks_like_sass_text(std::string_view text);
 
 /// Kernels of `text`. `name` is the file, for messages. Lines may end in LF or CRLF; offsets may pass 0xFFFF.
-/// Errors: kCorrupt, naming file and line, for a text without instructions, a word without its second half, offsets
-/// that do not rise, or a branch to nowhere.
+/// Errors: kCorrupt, naming file and line, for a text without instructions, a row of code that cannot be read, an
+/// instruction without a name, a word without its second half or missing beside others, offsets that do not rise or
+/// are no multiple of 16, a branch to nowhere, and a kernel whose end falls through: what a cut leaves.
 Result<Program> read_sass_text(std::shared_ptr<const std::string> text, const std::string& name);
 
 }  // namespace pinch::sass

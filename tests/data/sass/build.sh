@@ -15,11 +15,15 @@ for arch in 100a 103a; do
 done
 nvdisasm -c kernels.sm_100a.cubin >kernels.sm_100a.nohex.txt
 cuobjdump --dump-sass kernels.sm_80.cubin >kernels.sm_80.cuobjdump.txt
-nvcc -cubin -O3 -arch=sm_90a -o groups.sm_90a.cubin groups.cu
-nvdisasm -c -hex groups.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >groups.sm_90a.nvdisasm.txt
+for name in groups findings; do
+  nvcc -cubin -O3 -arch=sm_90a -o $name.sm_90a.cubin $name.cu
+  nvdisasm -c -hex $name.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >$name.sm_90a.nvdisasm.txt
+done
 # The seeds of the fuzz target: one small kernel, its text with runs of blanks squeezed.
 ptxas -O3 -arch=sm_90a -o tiny.sm_90a.cubin tiny.ptx
 nvdisasm -c -hex tiny.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >tiny.nvdisasm.txt
+nvdisasm tiny.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >tiny.all.txt  # every section
+nvdisasm -hex -plr -lrm narrow tiny.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >tiny.plr.txt
 # One kernel and its PTX in each container that nvcc makes: fatbins by compression, and a host object.
 for mode in none speed size; do
   nvcc -gencode arch=compute_90a,code=[sm_90a,compute_90a] -Xfatbin -compress-mode=$mode -fatbin -o scale.$mode.fatbin scale.cu
