@@ -115,6 +115,19 @@ Result<std::unique_ptr<ladder::GemmTarget>> GemmOptionGroup::target() {
   return ladder::make_cpu_target(threads);
 }
 
+Result<GemmProblem> GemmOptionGroup::shape(std::int64_t m) const {
+  PINCH_TRY(check());
+  if (!file_.empty())
+    return Error{ErrorCode::kInvalidArgument, "random weights are used here: give --n and --k instead", "--weights"};
+  GemmProblem problem = problem_;
+  problem.m = m;
+  return problem;
+}
+
+Result<int> GemmOptionGroup::cuda_device() const {
+  return parse_cuda(device_);
+}
+
 Result<Fp4Matrix> GemmOptionGroup::weights() {
   if (file_.empty()) {
     name_ = fmt::format("generated, seed {}", kWeightSeed);

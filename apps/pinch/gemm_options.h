@@ -30,9 +30,14 @@ class GemmOptionGroup {
   /// Reads or generates the weights. Errors: what the file or the shape refuses.
   Result<Fp4Matrix> weights();
 
+  /// The problem of m rows, where nothing reads the weights' values. Errors: those of the options; --weights.
+  [[nodiscard]] Result<GemmProblem> shape(std::int64_t m) const;
+
   [[nodiscard]] bool on_cuda() const { return device_ != "cpu"; }
   [[nodiscard]] const std::vector<std::int64_t>& rows() const { return m_; }
   [[nodiscard]] OutputType output() const { return problem_.output; }
+  /// Of --device cuda:N. Errors: another form.
+  [[nodiscard]] Result<int> cuda_device() const;
 
  private:
   [[nodiscard]] Result<void> check() const;

@@ -1,6 +1,7 @@
 // pinch trace: who waits for whom inside a kernel, and what looking at it cost.
 #include <fmt/core.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -17,6 +18,7 @@
 #include "src/core/temporary_folder.h"
 #include "workbench/trace/analysis.h"
 #include "workbench/trace/cost.h"
+#include "workbench/trace/cuda_gemm.h"
 #include "workbench/trace/export.h"
 #include "workbench/trace/report.h"
 #include "workbench/trace/subjects.h"
@@ -33,6 +35,7 @@ constexpr const char* kTraceExamples = R"(Examples:
   pinch trace read t.trace --perfetto t.json            open t.json at ui.perfetto.dev
   pinch trace compare before.trace after.trace
   pinch trace gemm --m 64 --n 4096 --k 4096
+  pinch trace gemm --device cuda --m 2048 --n 4096 --k 4096
   pinch trace attention --heads 8 --seq 1024 --causal --pv fp8
 
 The program is marked with pinch/trace.h or pinch/trace.cuh (docs/trace.md) and writes the file that PINCH_TRACE_FILE names.)";
@@ -86,6 +89,12 @@ int keep(const std::string& from, const std::string& to) {
                 : static_cast<int>(kOk);
 }
 
+int show_traced(const Result<trace::Traced>& traced, const std::string& kept, const Outputs& outputs) {
+  if (!traced) return report(traced.error());
+  if (const int copied = keep(traced->path, kept); copied != kOk) return copied;
+  return outputs.show(traced->path, traced->cost);
+}
+
 struct RunOptions {
   trace::Program program;
   std::string level = "coarse", keep;
@@ -111,13 +120,11 @@ int run_program(RunOptions& options) {
   const InterruptGuard interrupt;
   const auto folder = TemporaryFolder::create();
   if (!folder) return report(folder.error());
-  const auto traced = trace_program(options.program, folder->path(), [&] { return interrupt.requested(); });
-  if (!traced) return report(traced.error());
-  if (const int kept = keep(traced->path, options.keep); kept != kOk) return kept;
-  return options.outputs.show(traced->path, traced->cost);
+  return show_traced(trace_program(options.program, folder->path(), [&] { return interrupt.requested(); }),
+                     options.keep, options.outputs);
 }
 
-// --- the CPU's own kernels
+// --- the library's own kernels
 
 struct SubjectOptions {
   std::string tactic, level = "coarse", keep;
@@ -136,26 +143,45 @@ int trace_one(const SubjectOptions& options, const Result<trace::Subject>& subje
   const InterruptGuard interrupt;
   const auto folder = TemporaryFolder::create();
   if (!folder) return report(folder.error());
-  const auto traced = trace_subject(*subject, options.rounds, level_of(options.level), folder->path(),
-                                    [&] { return interrupt.requested(); });
-  if (!traced) return report(traced.error());
-  if (const int kept = pinch::cli::keep(traced->path, options.keep); kept != kOk) return kept;
-  return options.outputs.show(traced->path, traced->cost);
+  return show_traced(trace_subject(*subject, options.rounds, level_of(options.level), folder->path(),
+                                   [&] { return interrupt.requested(); }),
+                     options.keep, options.outputs);
 }
 
 struct GemmTraceOptions : SubjectOptions {
   GemmOptionGroup gemm;
 };
 
-int trace_gemm(GemmTraceOptions& options) {
-  if (options.gemm.on_cuda()) {
-    return report(
-        {ErrorCode::kUnsupported,
-         "the CPU's product is traced; a CUDA kernel is marked with pinch/trace.cuh and run as: pinch trace -- CMD",
-         "--device"});
+// The wgmma kernel, compiled here with its marks.
+int trace_cuda_gemm(GemmTraceOptions& options) {
+  const auto problem = options.gemm.shape(options.gemm.rows().front());
+  if (!problem) return report(problem.error());
+  const auto device = options.gemm.cuda_device();
+  if (!device) return report(device.error());
+  const auto target = options.gemm.target();  // refuses a machine without such a device
+  if (!target) return report(target.error());
+  trace::CudaGemm gemm{*problem, options.tactic, *device, PINCH_SOURCE_DIR};
+  if (const char* sources = std::getenv("PINCH_SOURCE"); sources != nullptr) gemm.sources = sources;
+  if (gemm.tactic.empty()) {
+    const auto best = default_tactic((*target)->family(), *problem, (*target)->resources());
+    if (!best) return report(best.error());
+    gemm.tactic = (*target)->family().to_string(best->index);
   }
+  const InterruptGuard interrupt;
+  const auto stop = [&] { return interrupt.requested(); };
+  const auto folder = TemporaryFolder::create();
+  if (!folder) return report(folder.error());
+  auto program = compile_cuda_gemm(gemm, folder->path(), stop);
+  if (!program) return report(program.error());
+  program->rounds = options.rounds;
+  program->level = level_of(options.level);
+  return show_traced(trace_program(*program, folder->path(), stop), options.keep, options.outputs);
+}
+
+int trace_gemm(GemmTraceOptions& options) {
   if (options.gemm.rows().size() != 1)
     return report({ErrorCode::kInvalidArgument, "one number of rows is traced at a time", "--m"});
+  if (options.gemm.on_cuda()) return trace_cuda_gemm(options);
   const auto target = options.gemm.target();
   if (!target) return report(target.error());
   const auto weights = options.gemm.weights();
@@ -240,7 +266,9 @@ void add_trace(CLI::App& app, int& status) {
     status = run_program(*options);
   });
 
-  auto* gemm = command->add_subcommand("gemm", "bf16 activations times FP4 weights on the CPU, its weights warm");
+  auto* gemm = command->add_subcommand("gemm",
+                                       "bf16 activations times FP4 weights: on the CPU, its weights warm, or a CUDA "
+                                       "kernel compiled here with its marks");
   auto gemm_options = std::make_shared<GemmTraceOptions>();
   gemm_options->gemm.add_to(*gemm);
   gemm_options->add_to(*gemm);

@@ -14,8 +14,9 @@
 // A warp writes to a buffer of its own: one lane (the lowest of those that enter the scope) stores 16 bytes a mark,
 // with no fence and no atomic. A full buffer keeps its first events and counts the rest. STEP, WAIT and PHASE name the
 // innermost scope of the function that they are in, so a role that is a function of its own begins with
-// PINCH_TRACE_SCOPE(). A warp has one scope a launch; a second is counted as a lost track, and so is one of a CTA or
-// warp beyond those that the session has room for.
+// PINCH_TRACE_SCOPE(), and one that it calls takes the scope: `void multiply(float* sums PINCH_TRACE_PARAMETER)`,
+// called as `multiply(sums PINCH_TRACE_PASSED)`. A warp has one scope a launch; a second is counted as a lost track,
+// and so is one of a CTA or warp beyond those that the session has room for.
 //
 //   pinch::trace::CudaSession session(pinch::trace::kLevel, "kernel", {{{"load"}, {"mma", true}}, {{"P", 0}}, {}},
 //                                     {.ctas = grid, .warps_of_cta = 4});
@@ -88,6 +89,14 @@ class CudaSession {
   [[nodiscard]] const DeviceBuffers& buffers() const { return buffers_; }
   void attached(cudaError_t status) { good_ = good_ && status == cudaSuccess; }
 
+  /// Forgets the launches so far, so that the next is traced: a program that times several with their marks on keeps
+  /// the last.
+  void again() {
+    if (buffers_.ctas == 0) return;
+    good_ = good_ && zero(buffers_.warps, warps()) && zero(buffers_.events, warps() * buffers_.events_of_warp) &&
+            zero(buffers_.lost_warps, 1);
+  }
+
   /// The time of a launch, measured by the caller (events around it, or a graph's replay).
   void add_run_ns(double ns) { run_ns_.push_back(static_cast<std::uint64_t>(ns)); }
 
@@ -120,8 +129,11 @@ class CudaSession {
 
   template <class T>
   static bool zeroed(T*& to, std::size_t count) {
-    return cudaMalloc(reinterpret_cast<void**>(&to), count * sizeof(T)) == cudaSuccess &&
-           cudaMemset(to, 0, count * sizeof(T)) == cudaSuccess;
+    return cudaMalloc(reinterpret_cast<void**>(&to), count * sizeof(T)) == cudaSuccess && zero(to, count);
+  }
+  template <class T>
+  static bool zero(T* to, std::size_t count) {
+    return cudaMemset(to, 0, count * sizeof(T)) == cudaSuccess;
   }
   template <class T>
   static bool read(T* to, const T* from, std::size_t count) {
@@ -282,6 +294,8 @@ class WarpWait {
   (session).attached(               \
       cudaMemcpyToSymbol(::pinch::trace::device_buffers, &(session).buffers(), sizeof(::pinch::trace::DeviceBuffers)))
 #define PINCH_TRACE_SCOPE() ::pinch::trace::WarpScope pinch_trace_scope
+#define PINCH_TRACE_PARAMETER , ::pinch::trace::WarpScope& pinch_trace_scope
+#define PINCH_TRACE_PASSED , pinch_trace_scope
 #define PINCH_TRACE_STEP(role, step) \
   pinch_trace_scope.mark(::pinch::trace::EventKind::kStep, static_cast<unsigned>(role), static_cast<unsigned>(step))
 #define PINCH_TRACE_WAIT(what) \
@@ -289,6 +303,8 @@ class WarpWait {
 #else
 #define PINCH_TRACE_ATTACH(session) (session).attached(cudaSuccess)
 #define PINCH_TRACE_SCOPE() static_cast<void>(0)
+#define PINCH_TRACE_PARAMETER
+#define PINCH_TRACE_PASSED
 #define PINCH_TRACE_STEP(role, step) static_cast<void>(0)
 #define PINCH_TRACE_WAIT(what) static_cast<void>(0)
 #endif

@@ -173,7 +173,9 @@ class KernelTest(CliTest):
             self.assertEqual(attention["level"], "detailed")
             self.assertIsNotNone(attention["inflation"]["detailed"])
         self.refuses("trace", "attention", "--heads", "2", "--seq", "64", "--dim", "80", says="dim")
-        self.refuses("trace", "gemm", "--m", "8", "--n", "256", "--k", "256", "--device", "cuda", says="pinch/trace.cuh", code=ENVIRONMENT)
+        run = self.run_pinch("trace", "gemm", "--m", "64", "--n", "256", "--k", "256", "--device", "cuda", env={"CUDA_VISIBLE_DEVICES": ""})
+        self.assertEqual(run.code, ENVIRONMENT, run)
+        self.assertRegex(run.stderr, "no CUDA kernels|no CUDA driver|CUDA driver refused|lists no device", run)
 
 
 class CompareTest(CliTest):
@@ -219,6 +221,15 @@ class CompareTest(CliTest):
 
 
 class CudaTest(CliTest):
+    def test_the_wgmma_kernel_compiles_with_its_marks(self):
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        if not os.access(nvcc, os.X_OK):
+            self.skipTest("no nvcc")
+        (self.folder / "gemm.cu").write_text("#define PINCH_TILE 128, 16, 64, 3, 2, 1, 1, 2\n#define PINCH_FORMAT kMxfp4\n#define PINCH_OUTPUT kF32\n"
+                                             '#include "kernels/gemm_bf16_fp4/sm90/traced/program.cuh"\n')
+        subprocess.run([nvcc, "-std=c++20", "-Werror", "all-warnings", "-gencode=arch=compute_90a,code=sm_90a", "-DPINCH_TRACE_LEVEL=2", f"-I{ROOT}",
+                        f"-I{ROOT}/include", "-c", "-o", self.folder / "gemm.o", self.folder / "gemm.cu"], check=True)
+
     def test_marks_that_are_off_leave_the_sass_as_it_was(self):
         nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
         if not os.access(nvcc, os.X_OK):

@@ -16,10 +16,12 @@
 #include "kernels/common/cuda/ptx/setmaxnreg.cuh"
 #include "kernels/common/cuda/ptx/shared_access.cuh"
 #include "kernels/common/cuda/ptx/wgmma.cuh"
+#include "kernels/common/cuda/trace.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/epilogue.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/params.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/reduction.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/smem.cuh"
+#include "kernels/gemm_bf16_fp4/sm90/traced/names.h"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
 
@@ -82,6 +84,7 @@ template <typename T, Copy kCopy>
 __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaParams& params,
                                          const CUtensorMap& activations_map, const CUtensorMap& part_map, int worker,
                                          int cta_rank) {
+  PINCH_TRACE_SCOPE();
   constexpr int kRowsShare = T::kRowsShare;
   constexpr int kTileBytes = kCopy == Copy::kCodes ? T::kCodeTileBytes : T::kScaleTileBytes;
   constexpr int kWeightBytes = T::kSlabs * T::kRowTiles * kTileBytes;
@@ -110,7 +113,11 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaPa
     }
     for (int k = segment.k_begin; k < segment.k_end; ++k, ring = ring.next()) {
       const uint32_t full = ptx::shared_address(&shared.full[ring.stage]);
-      wait_for(ptx::shared_address(&shared.empty[ring.stage]), ring.parity ^ 1);
+      PINCH_TRACE_STEP(TraceRole::kProducer, k);
+      {
+        PINCH_TRACE_WAIT(TraceWait::kEmpty);
+        wait_for(ptx::shared_address(&shared.empty[ring.stage]), ring.parity ^ 1);
+      }
       if (!elected) continue;
       ptx::mbarrier_arrive_expect_tx(full, kCopy == Copy::kActivations ? T::kSlabs * tile_rows * 128 : kWeightBytes);
       if constexpr (kCopy == Copy::kActivations) {
@@ -201,7 +208,7 @@ struct WeightSlab {
 template <typename T>
 __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaParams& params,
                                          RingPosition<T::kStages>& ring, const Segment& segment, int warpgroup,
-                                         float (&sums)[T::kRowBlocks][T::kTileM / 2]) {
+                                         float (&sums)[T::kRowBlocks][T::kTileM / 2] PINCH_TRACE_PARAMETER) {
   constexpr int kDescriptorStep = 32 >> 4;  // one k16 step inside the swizzled rows
   constexpr int kGroups = T::kSteps / T::kGroup;
   const int thread = threadIdx.x % 128;
@@ -231,7 +238,13 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
         weights[r].decode((group * T::kGroup + i) % 4, params.nvfp4_exponent, fragments[group % 2][i][r]);
   };
 
-  wait_for_warp(ptx::shared_address(&shared.full[ring.stage]), ring.parity);
+  const auto wait_full = [&](const RingPosition<T::kStages>& at) {
+    PINCH_TRACE_WAIT(TraceWait::kFull);
+    wait_for_warp(ptx::shared_address(&shared.full[at.stage]), at.parity);
+  };
+
+  PINCH_TRACE_STEP(TraceRole::kConsumer, segment.k_begin);
+  wait_full(ring);
   load_weights(ring.stage, 0);
   take_weights();
   if constexpr (T::kGroup == 4) load_weights(ring.stage, 1);
@@ -241,10 +254,12 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
   int previous_stage = -1;
   for (int k = segment.k_begin; k < segment.k_end; ++k) {
     const RingPosition<T::kStages> next = ring.next();
+    if (k > segment.k_begin) PINCH_TRACE_STEP(TraceRole::kConsumer, k);
     const uint32_t activations =
         ptx::wgmma_descriptor_swizzle128(ptx::shared_address(shared.activations[ring.stage][0]));
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
+      PINCH_TRACE_PHASE(TracePhase::kIssue);
       ptx::wgmma_fence();
 #pragma unroll
       for (int i = 0; i < T::kGroup; ++i) {
@@ -256,12 +271,14 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
         accumulate = 1;
       }
       ptx::wgmma_commit_group();
+      PINCH_TRACE_PHASE(TracePhase::kDrain);
       ptx::wgmma_wait_group<1>();
+      PINCH_TRACE_PHASE(TracePhase::kDecode);
       if (group == 0 && previous_stage >= 0) release_stage<T>(shared, previous_stage);
       if constexpr (T::kGroup == 4) {
         take_weights();
         if (k + 1 < segment.k_end) {
-          if (group == 0) wait_for_warp(ptx::shared_address(&shared.full[next.stage]), next.parity);
+          if (group == 0) wait_full(next);
           load_weights(next.stage, group);
         }
       } else {
@@ -269,7 +286,7 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
           if (const int slab = group * T::kGroup / 4; slab + 1 < T::kSlabs) {
             load_weights(ring.stage, slab + 1);
           } else if (k + 1 < segment.k_end) {
-            wait_for_warp(ptx::shared_address(&shared.full[next.stage]), next.parity);
+            wait_full(next);
             load_weights(next.stage, 0);
           }
         }
@@ -291,19 +308,21 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
 template <typename T>
 __device__ __forceinline__ void consumer(SharedStorage<T>& shared, const WgmmaParams& params,
                                          const CUtensorMap& out_map, int worker, int cta_rank, int warpgroup) {
+  PINCH_TRACE_SCOPE();
   RingPosition<T::kStages> ring;
   Work<T> work(params.schedule, worker, cta_rank);
   Segment segment;
   while (work.next(segment)) {
     float sums[T::kRowBlocks][T::kTileM / 2];
     if (T::kClusterK == 1 || segment.k_begin < segment.k_end) {
-      multiply<T>(shared, params, ring, segment, warpgroup, sums);
+      multiply<T>(shared, params, ring, segment, warpgroup, sums PINCH_TRACE_PASSED);
     } else {
 #pragma unroll
       for (int r = 0; r < T::kRowBlocks; ++r)
 #pragma unroll
         for (int i = 0; i < T::kTileM / 2; ++i) sums[r][i] = 0;
     }
+    PINCH_TRACE_STEP(TraceRole::kEpilogue, segment.tile);
     if constexpr (T::kClusterK == 1) {
       if (segment.k_end < params.schedule.k_iterations) {
         store_partial<T>(params, worker * T::kCluster + cta_rank, warpgroup, sums);

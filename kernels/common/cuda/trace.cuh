@@ -1,0 +1,14 @@
+// The marks of pinch/trace.cuh in the library's own kernels. A shipped instance defines no PINCH_TRACE_LEVEL: there
+// every mark is nothing and no header is read. An instance that `pinch trace` compiles defines it.
+#pragma once
+
+#ifdef PINCH_TRACE_LEVEL
+#include "pinch/trace.cuh"
+#else
+#define PINCH_TRACE_SCOPE() static_cast<void>(0)
+#define PINCH_TRACE_PARAMETER
+#define PINCH_TRACE_PASSED
+#define PINCH_TRACE_STEP(role, step) static_cast<void>(0)
+#define PINCH_TRACE_WAIT(what) static_cast<void>(0)
+#define PINCH_TRACE_PHASE(name) static_cast<void>(0)
+#endif
