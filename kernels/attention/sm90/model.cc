@@ -1,12 +1,15 @@
 #include "kernels/attention/sm90/model.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 namespace pinch::attention::sm90 {
 
 namespace {
+
+using C = ModelConstants;
 
 // Floating-point operations a cycle of a multiprocessor's matrix units, and issue slots: lanes of four schedulers.
 constexpr double kBf16Flops = 4096, kE4m3Flops = 8192, kLanes = 128;
@@ -16,9 +19,9 @@ double rate(bool e4m3) {
 }
 
 double element_instructions(const Tile& tile, PvType pv, const ModelConstants& c) {
-  if (pv == PvType::kBf16) return c.element_bf16;
-  if (pv == PvType::kFp8) return c.element_fp8;
-  return tile.quant == Quant::kLog ? c.element_fp4_log : c.element_fp4;
+  if (pv == PvType::kBf16) return c.shared[C::kElementBf16];
+  if (pv == PvType::kFp8) return c.shared[C::kElementFp8];
+  return tile.quant == Quant::kLog ? c.shared[C::kElementFp4Log] : c.shared[C::kElementFp4];
 }
 
 /// Instructions of an exponential by polynomial, and how many of the exponentials are.
@@ -42,19 +45,29 @@ Polynomial polynomial(const Tile& tile) {
   return {0, 0};
 }
 
+/// Of a kernel that is not listed the shared constants say all.
+double kernel_factor(const Tile& tile, const AttentionProblem& p, const ModelConstants& c) {
+  for (std::size_t row = 0; row < listed_tiles().size(); ++row) {
+    if (listed_tiles()[row].tile == tile && listed_tiles()[row].kind == kind_of(p)) return c.kernels[row];
+  }
+  return 1;
+}
+
 /// Nanoseconds of one key tile under one query tile.
 double step_ns(const Tactic& tactic, const AttentionProblem& p, const ModelConstants& c) {
   const Tile& tile = tactic.tile;
   const double pairs = static_cast<double>(tile.tile_q) * tile.tile_kv, dim = static_cast<double>(p.dim);
-  const double products = 2 * pairs * dim * (1 / rate(p.qk == QkType::kFp8) + 1 / rate(p.pv == PvType::kFp8)) / c.mma;
+  const double products =
+      2 * pairs * dim * (1 / rate(p.qk == QkType::kFp8) + 1 / rate(p.pv == PvType::kFp8)) / c.shared[C::kMma];
   const Polynomial poly = polynomial(tile);
-  const double exponentials = pairs * (1 - poly.share) / c.exp2_lanes;
+  const double exponentials = pairs * (1 - poly.share) / c.shared[C::kExp2];
   // Sums are rescaled at every step unless a threshold lets the maximum grow.
   const double rescale = tactic.threshold > 0 ? 0 : dim / tile.tile_kv;
   const double issued =
       pairs * (element_instructions(tile, p.pv, c) + poly.share * poly.instructions + rescale) / kLanes;
   const double softmax = std::max(exponentials, issued);
-  return (std::max(products, softmax) + c.overlap * std::min(products, softmax)) / c.clock_ghz;
+  return kernel_factor(tile, p, c) *
+         (std::max(products, softmax) + c.shared[C::kOverlap] * std::min(products, softmax)) / c.shared[C::kClock];
 }
 
 double prepare_ns(const AttentionProblem& p, const ModelConstants& c) {
@@ -63,7 +76,7 @@ double prepare_ns(const AttentionProblem& p, const ModelConstants& c) {
   double bytes = 0;
   if (p.pv != PvType::kBf16) bytes += kv * (2 + (p.pv == PvType::kFp8 ? 1 : 0.5625));
   if (p.qk == QkType::kFp8) bytes += (q + kv) * 3;
-  return bytes == 0 ? 0 : c.prepare_ns + bytes / c.prepare_gbps;
+  return bytes == 0 ? 0 : c.shared[C::kPrepare] + bytes / c.shared[C::kPrepareRate];
 }
 
 std::int64_t ceil_of(std::int64_t a, std::int64_t b) {
@@ -72,25 +85,44 @@ std::int64_t ceil_of(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
+std::span<const ConstantName> constant_names() {
+  static const std::vector<ConstantName> names = [] {
+    std::vector<ConstantName> all{{"attention.clock", "GHz"},
+                                  {"attention.launch", "ns"},
+                                  {"attention.tile", "ns"},
+                                  {"attention.mma", "ratio"},
+                                  {"attention.overlap", "ratio"},
+                                  {"attention.exp2", "ratio"},
+                                  {"attention.element_bf16", "ratio"},
+                                  {"attention.element_fp8", "ratio"},
+                                  {"attention.element_fp4", "ratio"},
+                                  {"attention.element_fp4_log", "ratio"},
+                                  {"attention.prepare", "ns"},
+                                  {"attention.prepare_rate", "GB/s"}};
+    for (const ListedTile& row : listed_tiles()) {
+      const std::string tactic = to_string({row.tile});
+      all.push_back({fmt::format("d{}/{}/{}/{}", row.kind.dim, pinch::to_string(row.kind.qk),
+                                 pinch::to_string(row.kind.pv), tactic.substr(0, tactic.find("/threshold"))),
+                     "ratio"});
+    }
+    return all;
+  }();
+  return names;
+}
+
 Result<ModelConstants> ModelConstants::from(const MachineModel& machine) {
-  ModelConstants c{};
-  const auto read = [&](double& value, std::string_view name, std::string_view unit) -> Result<void> {
-    PINCH_ASSIGN(held, machine.constant(name, unit));
-    value = held;
-    return {};
-  };
-  PINCH_TRY(read(c.clock_ghz, "attention.clock", "GHz"));
-  PINCH_TRY(read(c.launch_ns, "attention.launch", "ns"));
-  PINCH_TRY(read(c.tile_ns, "attention.tile", "ns"));
-  PINCH_TRY(read(c.mma, "attention.mma", "ratio"));
-  PINCH_TRY(read(c.overlap, "attention.overlap", "ratio"));
-  PINCH_TRY(read(c.exp2_lanes, "attention.exp2", "ratio"));
-  PINCH_TRY(read(c.element_bf16, "attention.element_bf16", "ratio"));
-  PINCH_TRY(read(c.element_fp8, "attention.element_fp8", "ratio"));
-  PINCH_TRY(read(c.element_fp4, "attention.element_fp4", "ratio"));
-  PINCH_TRY(read(c.element_fp4_log, "attention.element_fp4_log", "ratio"));
-  PINCH_TRY(read(c.prepare_ns, "attention.prepare", "ns"));
-  PINCH_TRY(read(c.prepare_gbps, "attention.prepare_rate", "GB/s"));
+  ModelConstants c;
+  for (std::size_t i = 0; i < constant_names().size(); ++i) {
+    const auto& [name, unit] = constant_names()[i];
+    const auto value = machine.constant(name, unit);
+    if (i >= kSharedCount) {
+      c.kernels.push_back(value ? *value : 1.0);
+    } else if (value) {
+      c.shared[i] = *value;
+    } else {
+      return value.error();
+    }
+  }
   return c;
 }
 
@@ -110,11 +142,11 @@ Cost cost(const Tactic& tactic, const AttentionProblem& p, const DeviceFacts& de
     const std::int64_t last_row = std::min(p.seq, (q_tile + 1) * tile.tile_q) - 1;
     return ceil_of(visible_keys(p.causal, last_row, p.seq, p.kv_seq), tile.tile_kv);
   };
-  const double longest = static_cast<double>(steps_of(q_tiles - 1)) * step + c.tile_ns;
+  const double longest = static_cast<double>(steps_of(q_tiles - 1)) * step + c.shared[C::kTile];
   const std::int64_t waves = ceil_of(tiles, device.sm_count);
   double busiest = static_cast<double>(waves) * longest;
   if (p.causal) {
-    const double shortest = static_cast<double>(steps_of(0)) * step + c.tile_ns;
+    const double shortest = static_cast<double>(steps_of(0)) * step + c.shared[C::kTile];
     const double all = static_cast<double>(tiles) * (shortest + longest) / 2;
     // Dynamic: longest first, so the last to end is one of the shortest. Static: of each round of tiles the first CTA
     // has the longest.
@@ -125,7 +157,7 @@ Cost cost(const Tactic& tactic, const AttentionProblem& p, const DeviceFacts& de
     }
     busiest = std::min(busiest, std::max(longest, all / sms + late * (1 - 1 / sms)));
   }
-  return {c.launch_ns + busiest + prepare_ns(p, c), tiles, waves};
+  return {c.shared[C::kLaunch] + busiest + prepare_ns(p, c), tiles, waves};
 }
 
 }  // namespace pinch::attention::sm90
