@@ -2,8 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
-#include <vector>
 
 #include "kernels/attention/sm90/model.h"
 
@@ -62,7 +62,10 @@ class Sm90AttentionFamily final : public AttentionTacticFamily {
     return Estimate{cost.ns, "ns", cost.ctas, cost.waves};
   }
   [[nodiscard]] std::string_view calibration(std::string_view) const override {
-    return pinch::to_string(Calibration::kUncalibrated);
+    const auto& constants = h200_attention_machine_model().constants;
+    const bool assumed = std::any_of(constants.begin(), constants.end(),
+                                     [](const MachineConstant& constant) { return constant.source == "assumed"; });
+    return pinch::to_string(assumed ? Calibration::kUncalibrated : Calibration::kMeasured);
   }
 
  private:
