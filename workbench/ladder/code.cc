@@ -41,7 +41,7 @@ Result<double> least_without_local(const sass::KernelReport& kernel, const LoopR
     for (std::size_t pipe = 0; pipe < pipes.size(); ++pipe) pipes[pipe] -= cost.uses[pipe];
   }
   const double bound = std::max(0.0, *std::max_element(pipes.begin(), pipes.end()));
-  return std::min(loop.least_cycles(), std::max(bound * loop.warps, loop.dependency_cycles));
+  return std::min(loop.least_cycles(), std::max(bound * loop.warps, loop.dependency_cycles.value_or(0)));
 }
 
 }  // namespace
