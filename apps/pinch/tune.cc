@@ -15,6 +15,8 @@
 #include "apps/pinch/interrupt.h"
 #include "apps/pinch/measure_options.h"
 #include "apps/pinch/progress_bar.h"
+#include "apps/pinch/rung_options.h"
+#include "apps/pinch/tune_subject.h"
 #include "workbench/ladder/tune.h"
 #include "workbench/report/tune_report.h"
 #include "workbench/store/location.h"
@@ -52,8 +54,7 @@ struct TuneOptions {
   MeasureOptionGroup measure;
   bool all = false;
   bool force = false;
-  std::string until;
-  std::vector<std::string> only, skip;
+  RungOptions rungs;
   Protocol rank_by = Protocol::kCold;
   std::string database;
   JsonOption json;
@@ -66,11 +67,7 @@ void TuneOptions::add_to(CLI::App& command) {
   measure.add_to(command);
   command.add_flag("--all", all, "Measure every legal tactic, whatever the budget");
   command.add_flag("--force", force, "Measure even where a stored result fits");
-  command.add_option("--until", until, "Climb to this rung and no further")->type_name("RUNG");
-  command.add_option("--only", only, "Climb these rungs alone, as in throughput,tactic")
-      ->type_name("RUNG")
-      ->delimiter(',');
-  command.add_option("--skip", skip, "Leave these rungs out")->type_name("RUNG")->delimiter(',');
+  rungs.add_to(command);
   add_enum(command, "--rank-by", rank_by, {Protocol::kCold, Protocol::kWarm}, "Which times decide");
   command
       .add_option("--db", database,
@@ -81,7 +78,7 @@ void TuneOptions::add_to(CLI::App& command) {
 
 Result<ladder::TuneRequest> TuneOptions::request(const measure::Policy& policy) const {
   ladder::TuneRequest request;
-  PINCH_ASSIGN(selection, ladder::Selection::create(until, only, skip));
+  PINCH_ASSIGN(selection, rungs.selection());
   request.selection = std::move(selection);
   request.force = force;
   request.rung.all = all;
@@ -177,10 +174,15 @@ int tune_attention(AttentionOptionGroup& attention, const TuneOptions& options) 
 }  // namespace
 
 void add_tune(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("tune", "Find the best tactic of a kernel for a problem on this machine");
+  auto* command = app.add_subcommand("tune", "Find what pinches a kernel, and its best tactic for a problem here");
   command->require_subcommand(0, 1);
-  command->callback([command] {
-    if (command->get_subcommands().empty()) throw CLI::RequiredError("A subject to tune (gemm, attention)");
+  command->footer(kTuneSubjectExamples);
+  auto subject = std::make_shared<SubjectTuneOptions>();
+  subject->add_to(*command);
+  command->callback([command, subject, &status] {
+    if (!command->get_subcommands().empty()) return;
+    if (subject->spec.empty()) throw CLI::RequiredError("A subject to tune (gemm, attention, or a subject file)");
+    status = tune_subject(*subject);
   });
   auto* gemm = command->add_subcommand("gemm", "bf16 activations times FP4 weights");
   gemm->footer(kTuneExamples);

@@ -224,7 +224,7 @@ std::vector<Finding> climb(const Evidence& evidence, const Selection& selection)
                  "left out by " + selection.text(),
                  ordered_json::object(),
                  std::move(finding.command)};
-    } else if (!finding.evidence.empty() && !evidence.stored.is_null()) {
+    } else if (!finding.evidence.empty() && !finding.evidence.contains("file") && !evidence.stored.is_null()) {
       finding.evidence["stored"] = evidence.stored;
     }
   }

@@ -67,7 +67,7 @@ struct Evidence {
   Known<Code> code;
   Known<Checks> checks;
   std::array<std::string, kRungs.size()> commands;  ///< that measure each rung
-  nlohmann::ordered_json stored;                    ///< where the samples lie; null where nowhere
+  nlohmann::ordered_json stored;  ///< where the samples lie; null where nowhere. Evidence of a file names that instead
 };
 
 /// All seven findings in order, those that are not asked for as kNotMeasured with why. The time of the default is

@@ -56,7 +56,7 @@ json waiting_json(const Known<Waiting>& known) {
   return {{"applies", silence.answer != Answer::kNotApplicable}, {"why", silence.why}};
 }
 
-Known<Waiting> read_waiting(const json& stored) {
+Known<Waiting> stored_waiting(const json& stored) {
   if (stored.contains("share"))
     return Waiting{stored["share"].get<double>(), stored.at("for_whom").get<std::string>(), stored.at("evidence")};
   return Silence{stored.at("applies").get<bool>() ? Answer::kNotMeasured : Answer::kNotApplicable,
@@ -106,7 +106,7 @@ bool read_details(const std::string& text, TuneReport& report) {
     details.at("warm_gbps").get_to(report.roofline.warm_gbps);
     details.at("cold_set_bytes").get_to(report.cold_set_bytes);
     details.at("version").get_to(report.version);
-    report.waiting = read_waiting(details.at("waiting"));
+    report.waiting = stored_waiting(details.at("waiting"));
   } catch (const json::exception&) {
     return false;
   }
