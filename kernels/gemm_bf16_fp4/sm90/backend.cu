@@ -94,26 +94,6 @@ StreamArgs stream_args(const LaunchCall& call) {
           .out_f32 = call.output == pinch::OutputType::kF32};
 }
 
-/// CUDA 13 accepts a launch into a stream of another device, whose pointers are not the plan's. A stream that is being
-/// captured is not asked: the question would break the capture off.
-Result<void> check_stream(int device, cudaStream_t stream) {
-  if (stream == nullptr) return {};
-  int of_stream = device;
-#if CUDART_VERSION >= 12080
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  PINCH_TRY(check(cudaStreamIsCapturing(stream, &capture), "asking whether a stream is captured"));
-  if (capture != cudaStreamCaptureStatusNone) return {};
-  if (cudaStreamGetDevice(stream, &of_stream) != cudaSuccess) {
-    cudaGetLastError();  // a driver older than the toolkit cannot say
-    return {};
-  }
-#endif
-  if (of_stream == device) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               "a stream of device " + std::to_string(of_stream) + "; the plan is for device " + std::to_string(device),
-               "stream"};
-}
-
 }  // namespace
 
 std::string_view backend_absent() {
@@ -176,6 +156,27 @@ Result<void> check_memory(int device, const void* pointer, const char* where) {
       ErrorCode::kInvalidArgument,
       "memory of device " + std::to_string(attributes.device) + "; the plan is for device " + std::to_string(device),
       where};
+}
+
+// CUDA 13 accepts a launch into a stream of another device, whose pointers are not the plan's. A stream that is being
+// captured is not asked: the question would break the capture off.
+Result<void> check_stream(int device, void* asked) {
+  const auto stream = static_cast<cudaStream_t>(asked);
+  if (stream == nullptr) return {};
+  int of_stream = device;
+#if CUDART_VERSION >= 12080
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  PINCH_TRY(check(cudaStreamIsCapturing(stream, &capture), "asking whether a stream is captured"));
+  if (capture != cudaStreamCaptureStatusNone) return {};
+  if (cudaStreamGetDevice(stream, &of_stream) != cudaSuccess) {
+    cudaGetLastError();  // a driver older than the toolkit cannot say
+    return {};
+  }
+#endif
+  if (of_stream == device) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               "a stream of device " + std::to_string(of_stream) + "; the plan is for device " + std::to_string(device),
+               "stream"};
 }
 
 Result<PrepareReport> prepare_on_device(const CanonicalWeights& weights, std::uint8_t* codes, std::uint8_t* scales,

@@ -36,6 +36,9 @@ Result<void> enqueue_zeros(int device, std::byte* to, std::size_t bytes, void* s
 /// memory it is instead, placed at `where`.
 Result<void> check_memory(int device, const void* pointer, const char* where);
 
+/// Whether a stream is the device's; one that is being captured is not asked. Errors: kInvalidArgument, at "stream".
+Result<void> check_stream(int device, void* stream);
+
 /// prepare_weights_device() on a stream, which it waits for.
 Result<PrepareReport> prepare_on_device(const CanonicalWeights& weights, std::uint8_t* codes, std::uint8_t* scales,
                                         int device, void* stream);

@@ -38,6 +38,9 @@ Result<void> enqueue_zeros(int, std::byte*, std::size_t, void*) {
 Result<void> check_memory(int, const void*, const char*) {
   return absent();
 }
+Result<void> check_stream(int, void*) {
+  return absent();
+}
 Result<PrepareReport> prepare_on_device(const CanonicalWeights&, std::uint8_t*, std::uint8_t*, int, void*) {
   return absent();
 }
