@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -47,7 +48,7 @@ struct TraceBuilder {
   trace::FileHeader header;
   trace::Names names;
   std::vector<std::uint64_t> run_ns;
-  std::vector<TraceTrack> tracks;
+  std::deque<TraceTrack> tracks;  // track() hands out references
 
   TraceBuilder() {
     header.level = 1;
