@@ -61,19 +61,24 @@ LoopReport report_loop(const LoopContext& context, const Loop& loop, KnownMnemon
   report.role = loop.role;
   LoopCode code = loop_code(kernel, loop.path, machine, known);
   if (options.sub_partitions < kSubPartitions) share(code, options.sub_partitions);
-  std::map<std::string_view, int> opcodes;
+  std::vector<std::string_view> opcodes;
+  opcodes.reserve(code.costs.size());
   for (std::size_t i = 0; i < code.costs.size(); ++i) {
     const Instruction& instruction = *code.instructions[i];
     for (std::size_t p = 0; p < report.pipes.size(); ++p) report.pipes[p] += code.costs[i].uses[p];
     report.unlisted += !code.costs[i].listed;
     report.uncalibrated += !code.costs[i].measured;
     count_bytes(instruction, report);
-    ++opcodes[instruction.known() ? instruction.mnemonic : "?"];
+    opcodes.push_back(instruction.known() ? instruction.mnemonic : "?");
     if (instruction.has_word) ++report.stalls[instruction.control.stall];
   }
-  for (const auto& [name, count] : opcodes) {
-    report.opcodes[std::string(name)] = count;
-    report.mix[std::string(name.substr(0, name.find('.')))] += count;
+  std::sort(opcodes.begin(), opcodes.end());
+  for (auto first = opcodes.begin(); first != opcodes.end();) {
+    const auto last = std::find_if(first, opcodes.end(), [&](std::string_view name) { return name != *first; });
+    const int count = static_cast<int>(last - first);
+    report.opcodes.emplace_hint(report.opcodes.end(), *first, count);
+    report.mix[std::string(first->substr(0, first->find('.')))] += count;
+    first = last;
   }
   const auto largest = std::max_element(report.pipes.begin(), report.pipes.end());
   report.bound_cycles = *largest;

@@ -159,7 +159,9 @@ class Builder {
 
   // A block and all that it dominates get neighbouring places. A dominator comes first in the preorder too.
   void place(const std::vector<int>& dominator) {
-    std::vector<int> dominated(preorder_.size(), 1), next(preorder_.size(), 0);
+    std::vector<int>&dominated = semi_, &next = best_;  // which are done with
+    dominated.assign(preorder_.size(), 1);
+    next.assign(preorder_.size(), 0);
     for (std::size_t w = preorder_.size() - 1; w > 0; --w)
       dominated[static_cast<std::size_t>(dominator[w])] += dominated[w];
     for (std::size_t w = 1; w < preorder_.size(); ++w) {

@@ -37,7 +37,7 @@ std::string_view trim(std::string_view s) {
   return s;
 }
 
-bool take(std::string_view& s, std::string_view prefix) {
+[[gnu::always_inline]] inline bool take(std::string_view& s, std::string_view prefix) {
   if (s.size() < prefix.size() || std::memcmp(s.data(), prefix.data(), prefix.size()) != 0) return false;
   s.remove_prefix(prefix.size());
   return true;
@@ -220,6 +220,7 @@ class TextReader {
     kernel().arch = arch_;
     labels_.clear();
     file_indices_.clear();
+    last_file_ = {};
     open_ = true;
     in_data_ = false;
     file_ = 0;
@@ -237,20 +238,25 @@ class TextReader {
   // «"kernels.cu", line 122», perhaps with "inlined at" behind it: then the lines that follow say where, outwards, and
   // the first is the instruction's own.
   void source_line(std::string_view s) {
-    if (!open_ || !take(s, "\"")) return;
-    if (inlined_) return;
-    inlined_ = contains(s, "inlined at");
-    const std::string_view file = s.substr(0, s.find('"'));
-    const auto at = s.find("line ");
-    if (at == std::string_view::npos) return;
+    if (!open_ || !take(s, "\"") || inlined_) return;
+    const auto quote = s.find('"');
+    if (quote == std::string_view::npos) return;
+    const std::string_view file = s.substr(0, quote);
+    s.remove_prefix(quote + 1);
     std::uint32_t number = 0;
-    std::from_chars(s.data() + at + 5, s.data() + s.size(), number);
+    if (!take(s, ", line ")) return;
+    const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), number);
+    if (error != std::errc()) return;
+    s.remove_prefix(static_cast<std::size_t>(end - s.data()));
+    inlined_ = take(s, " inlined at");
+    source_line_ = number;
+    if (file == last_file_) return;
     auto& files = kernel().files;
     if (files.size() >= 0xffff && file_indices_.count(file) == 0) return;
     const auto [slot, is_new] = file_indices_.try_emplace(file, static_cast<std::uint16_t>(files.size()));
     if (is_new) files.push_back(printable(file));
     file_ = slot->second;
-    source_line_ = number;
+    last_file_ = file;
   }
 
   Result<void> instruction(std::uint32_t offset, std::string_view s) {
@@ -405,6 +411,7 @@ class TextReader {
   std::string arch_;
   std::uint32_t source_line_ = 0;
   std::unordered_map<std::string_view, std::uint16_t> file_indices_;
+  std::string_view last_file_;
   std::size_t line_ = 0, last_line_ = 0;  // of the file, and where the last instruction stands
   std::uint16_t file_ = 0;
   bool open_ = false;
