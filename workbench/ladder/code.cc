@@ -26,7 +26,8 @@ const LoopReport* hot_loop(const sass::KernelReport& kernel) {
 
 // Instructions that the algebra need not have; every other finding with cycles is about their order or their place.
 bool is_algebra(const sass::Lint& lint) {
-  static const std::set<std::string_view> kOfTheLoop = {"mask-after-pack", "exp2-denormal", "division"};
+  static const std::set<std::string_view> kOfTheLoop = {"mask-after-pack", "exp2-denormal", "division",
+                                                        "integer-division"};
   return lint.id.starts_with("algebra-") || kOfTheLoop.contains(lint.id);
 }
 
