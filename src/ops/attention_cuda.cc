@@ -137,6 +137,7 @@ Result<void> run_attention(const AttentionPlan& plan, const AttentionInputs& in,
   PINCH_TRY(check_pointers(state.device, in, out));
   PINCH_TRY(gemm_bf16_fp4::sm90::check_memory(state.device, workspace.data(), "workspace"));
   PINCH_TRY(gemm_bf16_fp4::sm90::check_stream(state.device, stream));
+  if (!in.cu_seqlens_q.empty() && in.total_q == 0) return {};  // no row to write
   const kernels::LaunchCall call{.q = array_of(in.q),
                                  .k = array_of(in.k),
                                  .v = array_of(in.v),
