@@ -228,6 +228,91 @@ TEST_F(AttentionFrontDoor, TheComparisonFindsPlantedFaults) {
   }
 }
 
+double error_of(const Case& c, std::size_t index, const Dense& reference) {
+  const auto got = run_on_device(c, name_at(index));
+  EXPECT_TRUE(got.ok()) << got.error().message();
+  return got.ok() ? rel_l2(got->dense.o, reference.o) : kInfinity;
+}
+
+// The CPU's table (tests/kernel/attention_test.cc): relative L2 error of O with P quantised alone at sigma 1, 3, 6, and
+// with V too at sigma 1 and 4096 keys. V is first put through its quantiser, so that the kernel's own changes nothing.
+TEST_F(AttentionFrontDoor, ErrorsOfEachTypeAreThoseOfTheTable) {
+  constexpr double kSigmas[] = {1, 3, 6};
+  const std::map<PvType, std::array<double, 3>> p_only{
+      {kBf16, {.0016, .0007, .0006}}, {kFp8, {.0239, .0117, .0074}}, {kFp4, {.096, .025, .013}}};
+  const std::map<PvType, double> with_v{{kFp8, .037}, {kFp4, .133}};
+  for (const auto& [pv, errors] : p_only) {
+    for (std::size_t at = 0; at < 3; ++at) {
+      const AttentionProblem p{1, 2, 1, 256, 1024, 128, false, pv, QkType::kBf16, OutputType::kF32};
+      const Case exact = quantized(make_case(p, kSigmas[at], 40 + static_cast<std::uint32_t>(at)));
+      const Dense reference = reference_of(exact);
+      for (const std::size_t index : legal_tactics(p)) {
+        const double error = error_of(exact, index, reference);
+        EXPECT_LE(error, 1.1 * errors[at]) << name_at(index) << " sigma " << kSigmas[at];
+        std::printf("pv %s sigma %g: %.5f, at most %.5f  %s\n", std::string(to_string(pv)).c_str(), kSigmas[at], error,
+                    1.1 * errors[at], name_at(index).c_str());
+      }
+    }
+    if (!with_v.contains(pv)) continue;
+    const AttentionProblem p{1, 1, 1, 128, 4096, 128, false, pv, QkType::kBf16, OutputType::kF32};
+    const Case c = make_case(p, 1, 50);
+    const Dense reference = reference_of(c);
+    for (const std::size_t index : legal_tactics(p)) {
+      EXPECT_LE(error_of(c, index, reference), 1.1 * with_v.at(pv)) << name_at(index) << " with V";
+    }
+  }
+}
+
+TEST_F(AttentionFrontDoor, Fp8ErrorDoesNotGrowWithLongKeys) {
+  for (const QkType qk : {QkType::kBf16, QkType::kFp8}) {
+    std::map<std::size_t, double> shortest;
+    for (const std::int64_t keys : {1024, 131072}) {
+      const AttentionProblem p{1, 1, 1, 16, keys, 128, false, kFp8, qk, OutputType::kF32};
+      const Case exact = quantized(make_case(p, 1, 60));
+      const Dense reference = reference_of(exact);
+      for (const std::size_t index : legal_tactics(p)) {
+        const double error = error_of(exact, index, reference);
+        shortest.emplace(index, error);
+        EXPECT_LE(error, 1.3 * shortest.at(index)) << keys << " keys, " << name_at(index);
+      }
+    }
+  }
+}
+
+void set_row(std::vector<Bf16>& data, std::int64_t at, std::int64_t dim, float value) {
+  std::fill_n(data.begin() + at, dim, to_bf16(value));
+}
+
+// One key whose score is far above all: O is its value. All scores equal: O is the mean. Outliers in V: within the
+// type.
+TEST_F(AttentionFrontDoor, HugeKeysEqualScoresAndOutliers) {
+  for (const PvType pv : {kBf16, kFp8, kFp4}) {
+    const AttentionProblem p{1, 1, 1, 40, 200, 64, false, pv, QkType::kBf16, OutputType::kF32};
+    for (const std::size_t index : legal_tactics(p)) {
+      Case huge = make_case(p, 1, 80);
+      set_row(huge.q_data, huge.q_at(huge.q, 0, 0, 3), 64, 100);
+      set_row(huge.k_data, huge.kv_at(0, 0, 77), 64, 100);
+      const Case huge_exact = quantized(huge);
+      const auto got = run_on_device(huge, name_at(index));
+      ASSERT_TRUE(got.ok());
+      EXPECT_NEAR(got->dense.lse[3] / (64.0 * 100 * 100 * huge.scale), 1, 1e-5) << name_at(index);
+      for (std::int64_t d = 0; d < 64; ++d) {
+        const double want = to_f32(huge_exact.v_data[static_cast<std::size_t>(huge.kv_at(0, 0, 77) + d)]);
+        EXPECT_NEAR(got->dense.o[static_cast<std::size_t>(3 * 64 + d)], want, 1e-5) << name_at(index);
+      }
+      Case equal = make_case(p, 1, 81);
+      for (std::int64_t j = 0; j < 200; ++j) set_row(equal.k_data, equal.kv_at(0, 0, j), 64, 0.5F);
+      const double sums = pv == kFp8 ? 0x1p-13 * std::sqrt(200.0) : 1e-5;  // every P is 1, exact in every type
+      EXPECT_LE(error_of(equal, index, reference_of(quantized(equal))), sums) << name_at(index);
+
+      Case outlier = make_case(p, 1, 82);
+      for (std::int64_t j = 0; j < 200; j += 50) set_row(outlier.v_data, outlier.kv_at(0, 0, j), 64, 1000);
+      const double most = pv == kBf16 ? 0x1p-8 : pv == kFp8 ? 0x1p-4 + 0x1p-4 : 0.25 + 0.25;  // P and V, largest steps
+      EXPECT_LE(error_of(outlier, index, reference_of(outlier)), most) << name_at(index);
+    }
+  }
+}
+
 TEST_F(AttentionFrontDoor, RowsThatSeeNoKeyAreZeroAndMinusInfinity) {
   for (const PvType pv : {kBf16, kFp8, kFp4}) {
     const AttentionProblem p{1, 2, 1, 450, 170, 64, true, pv, QkType::kBf16, OutputType::kBf16};
