@@ -41,6 +41,7 @@ class JsonOption {
 void add_bench(CLI::App& app, int& status);
 void add_bound(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);
+void add_gate(CLI::App& app, int& status);
 void add_probe(CLI::App& app, int& status);
 void add_quantize(CLI::App& app, int& status);
 void add_sass(CLI::App& app, int& status);

@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   add_bench(app, status);
   add_bound(app, status);
   add_check(app, status);
+  add_gate(app, status);
   add_probe(app, status);
   add_quantize(app, status);
   add_sass(app, status);

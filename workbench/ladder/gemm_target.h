@@ -53,7 +53,8 @@ class GemmTarget {
   /// Task::waits. Times do not follow from the values of the weights, so any of their shape will do.
   virtual Result<Waiting> waits(const GemmProblem& /*problem*/, const std::string& /*tactic*/,
                                 const std::function<bool()>& /*stop_requested*/) {
-    return Error{ErrorCode::kUnsupported, "the CUDA kernels have no twin with marks", ""};
+    return Error{ErrorCode::kUnsupported,
+                 "a CUDA kernel is compiled anew with its marks, which the command does and a tune does not", ""};
   }
 };
 

@@ -111,7 +111,8 @@ std::array<std::string, kRungs.size()> commands_of(const TuneReport& report, boo
     command(rung) = fmt::format("pinch tune {} --only {}", problem, to_string(rung));
   for (const Rung rung : {Rung::kAlgebra, Rung::kHandoff, Rung::kTactic})
     command(rung) = fmt::format("pinch tune {} --all", problem);
-  command(Rung::kPipeline) = on_gpu ? "pinch trace -- PROGRAM" : "pinch trace " + problem;
+  command(Rung::kPipeline) =
+      on_gpu && report.work.subject != "gemm" ? "pinch trace -- PROGRAM" : "pinch trace " + problem;
   command(Rung::kSchedule) = "pinch sass PROGRAM";
   if (reads_code) command(Rung::kAlgebra) = command(Rung::kSchedule);
   return commands;

@@ -185,6 +185,26 @@ std::string arch_of(const ElfFile& file) {
   return number;
 }
 
+// ptxas's own release and options, from the texts of its note: "release 13.0, V13.0.88: -O 3 -arch sm_90a".
+std::string built_with(const ElfFile& file) {
+  const Section* note = find(file, ".note.nv.tkinfo");
+  if (note == nullptr) return "";
+  std::string_view rest(reinterpret_cast<const char*>(note->data.data()), note->data.size());
+  std::string release, options;
+  while (!rest.empty()) {
+    const std::string_view text = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(std::min(rest.size(), text.size() + 1));
+    if (const auto at = text.find("release "); at != std::string_view::npos) release = text.substr(at);
+    if (!text.starts_with('-')) continue;
+    options.clear();
+    for (const char c : text) {
+      if (c != ' ' || (!options.empty() && options.back() != ' ')) options += c;
+    }
+    if (options.ends_with(' ')) options.pop_back();
+  }
+  return release.empty() || options.empty() ? "" : printable(release + ": " + options);
+}
+
 // Names are views into the file.
 struct SymbolFacts {
   std::unordered_map<std::string_view, bool> is_entry;          // by name
@@ -297,7 +317,7 @@ bool is_cubin(Bytes bytes) {
 
 Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name) {
   PINCH_ASSIGN(file, open_elf(bytes, name));
-  const std::string arch = arch_of(file);
+  const std::string arch = arch_of(file), tool = built_with(file);
   PINCH_ASSIGN(symbols, symbols_of(file, bytes, name));
   const PerFunction registers = per_function(file, symbols, kRegisterCount);
   const PerFunction frames = per_function(file, symbols, kFrameSize);
@@ -318,6 +338,7 @@ Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name) {
     kernel.name = std::string(
         section.name.substr(kPrefix.size()));  // made printable below, once it has found what is named after it
     kernel.arch = arch;
+    kernel.built_with = tool;
     kernel.instructions = read_words(section.data);
     const auto count = registers.find(kernel.name);
     kernel.registers = static_cast<int>(count != registers.end() ? count->second : section.header.sh_info >> 24);

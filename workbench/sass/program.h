@@ -56,6 +56,7 @@ struct Kernel {
   int barriers = -1;
   bool is_entry = true;                      ///< a kernel, not a device function
   std::string_view mnemonics_from = "text";  ///< "nvdisasm", "text" or "opcode map"
+  std::string built_with;  ///< "release 13.0, V13.0.88: -O 3 -arch sm_90a" as ptxas notes it; empty where it does not
   std::vector<std::uint32_t> exits;
   std::vector<std::string> files;
   std::vector<Instruction> instructions;

@@ -123,6 +123,7 @@ ordered_json to_json(const KernelReport& report, const AnalysisOptions& options)
           {"unknown_instructions", kernel.unknown_instructions()},
           {"control_words", kernel.has_words()},
           {"mnemonics_from", kernel.mnemonics_from},
+          {"built_with", kernel.built_with},
           {"calibrated", report.calibrated},
           {"local",
            {{"spill_loads", report.local.spill_loads},
