@@ -48,7 +48,7 @@ void add_matrix_moves(std::vector<CudaProbe>& probes) {
 void add_warpgroup_products(std::vector<CudaProbe>& probes) {
   for (const bool bytes : {false, true}) {
     for (const bool registers : {false, true}) {
-      for (const int n : {64, 128, 256}) {
+      for (const int n : {8, 16, 32, 64, 128, 256}) {
         const int k = bytes ? 32 : 16;
         const char *type = bytes ? "e4m3" : "bf16", *a = registers ? "{a}" : "{u}";
         // Scales of the product and of the operands; and for half-words whether they are transposed in shared memory.
