@@ -120,12 +120,18 @@ else
   steps+=("$(printf '%-14s skipped       %s' front_door "$(grep -m1 -A2 'CMake Error' "$out/configure.txt" | tail -1)")")
 fi
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
+# racecheck takes a build of its own, of the core tactics (kArrivingLanes in kernels/gemm_bf16_fp4/sm90/kernel.cuh says why).
+checked() { [ $1 = racecheck ] && echo build-race/tests/bin/sm90_check || echo $check; }
 for tool in $tools; do
-  if [ -n "$sanitizer" ]; then
-    step $tool 180 "$sanitizer" --tool $tool --error-exitcode 1 $check $([ $tool = racecheck ] && echo core || echo reduced)
-  else
+  if [ -z "$sanitizer" ]; then
     steps+=("$(printf '%-14s skipped       no compute-sanitizer' $tool)")
+    continue
   fi
+  if [ $tool = racecheck ]; then
+    step race_build 100 bash -c "cmake --preset gpu-check -B build-race -DPINCH_TACTICS=core -DCMAKE_CUDA_FLAGS=-DPINCH_EVERY_LANE_ARRIVES &&
+      cmake --build build-race -j $(nproc) --target sm90_check" || continue
+  fi
+  step $tool 180 "$sanitizer" --tool $tool --error-exitcode 1 "$(checked $tool)" reduced
 done
 if [ -n "$quick" ]; then
   step time 40 $build/tests/bin/sm90_time "$out/time.csv" --samples 5 --formats nvfp4 1 16 128

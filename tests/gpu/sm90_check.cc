@@ -1,10 +1,9 @@
 // Checks the sm_90a kernels on a GPU: every tactic of both against an FP64 reference on odd problems.
-// Usage: sm90_check listed | planted | full [CSV] | reduced [CSV] | core [CSV]
+// Usage: sm90_check listed | planted | full [CSV] | reduced [CSV]
 //   listed   without a GPU: the kernels compiled are those of the listed tactics, each once for every type
 //   planted  the checker itself, on outputs with a fault each
 //   full     every problem; some launched 60 times, whose results must be equal bit by bit
 //   reduced  a few small problems, for compute-sanitizer
-//   core     the same of the core tactics alone, for racecheck: of all it had not finished one problem in 110 s
 // A tactic that a rule refuses is a row that names the rule. Exit status: 0 all right, 1 not, 77 skipped.
 #include <algorithm>
 #include <cerrno>
@@ -83,7 +82,7 @@ class Check {
   }
 
   // Every `step`th streaming tactic: they are many, and the large problems take long.
-  void run(const CheckedProblem& p, Format format, int index, int step, bool core_alone = false) {
+  void run(const CheckedProblem& p, Format format, int index, int step) {
     const ProblemShape shape{.format = format,
                              .m = p.m,
                              .n = p.n,
@@ -97,7 +96,6 @@ class Check {
     const int failed_before = failed_;
     for (const bool f32 : {false, true}) {
       std::vector<Candidate> all = candidates(data, p.m, f32, Breadth::kEverySchedule);
-      if (core_alone) std::erase_if(all, [](const Candidate& c) { return !c.core; });
       std::size_t most_workspace = 0;
       for (const Candidate& c : all) most_workspace = std::max(most_workspace, c.workspace_bytes);
       GuardedOutput out(p.m, p.n, shape.out_stride, f32);
@@ -244,8 +242,8 @@ int run(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const char* csv_path = argc > 2 ? argv[2] : nullptr;
   if (mode == "listed") return check_listing();
-  if (mode != "planted" && mode != "full" && mode != "reduced" && mode != "core") {
-    std::printf("usage: sm90_check listed | planted | full [CSV] | reduced [CSV] | core [CSV]\n");
+  if (mode != "planted" && mode != "full" && mode != "reduced") {
+    std::printf("usage: sm90_check listed | planted | full [CSV] | reduced [CSV]\n");
     return 2;
   }
   skip_without_device();
@@ -257,8 +255,8 @@ int run(int argc, char** argv) {
   Check check(csv_path);
   for (const Format format : {Format::kNvfp4, Format::kMxfp4}) {
     int index = 0;
-    if (mode != "full") {
-      for (const CheckedProblem& p : kReduced) check.run(p, format, ++index, 31, mode == "core");
+    if (mode == "reduced") {
+      for (const CheckedProblem& p : kReduced) check.run(p, format, ++index, 31);
     } else {
       for (const CheckedProblem& p : kFull)
         check.run(p, format, ++index, static_cast<std::int64_t>(p.n) * p.k > (1 << 22) ? 31 : p.repeats > 1 ? 5 : 1);

@@ -26,7 +26,7 @@ Candidate candidate_of(const ProblemData& data, int m, const WgmmaKernel& kernel
   const ProblemShape& s = data.shape;
   const WgmmaProblem problem{m, s.n, s.k};
   const WgmmaDevice device{stream_device().sm_count};
-  Candidate c{.family = "wgmma", .tactic = to_string(tactic), .core = in_core(tactic)};
+  Candidate c{.family = "wgmma", .tactic = to_string(tactic)};
   c.illegal = illegal(tactic, problem, device);
   if (c.illegal.empty()) c.workspace_bytes = workspace_bytes(tactic, problem, device);
   c.launch = [&data, &s, &kernel, tactic, device, m](void* to, void* workspace, cudaStream_t stream) {
@@ -64,7 +64,7 @@ Candidate candidate_of(const ProblemData& data, int m, bool f32, const StreamKer
                         .alpha = kAlpha,
                         .acc_scale = std::ldexp(1.f, data.acc_exponent),
                         .out_f32 = f32};
-  Candidate c{.family = "stream", .tactic = to_string(tactic), .core = in_core(tactic)};
+  Candidate c{.family = "stream", .tactic = to_string(tactic)};
   if (const char* why = illegal(tactic, args, stream_device())) c.illegal = why;
   if (c.illegal.empty()) c.workspace_bytes = stream_workspace_bytes(tactic, s.n, stream_device());
   c.launch = [&kernel, tactic, args](void* to, void* workspace, cudaStream_t stream) {

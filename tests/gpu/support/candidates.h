@@ -17,7 +17,6 @@ struct Candidate {
   std::string tactic;          // to_string
   std::string illegal;         // the rule that refuses this problem; empty: legal
   bool must_be_legal = false;  // the tile's default schedule, which no rule may refuse
-  bool core = false;           // PINCH_TACTICS=core compiles its kernel too
   std::size_t workspace_bytes = 0;
   std::function<cudaError_t(void* out, void* workspace, cudaStream_t)> launch;
 };
