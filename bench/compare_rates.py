@@ -5,7 +5,7 @@
     pinch probe --device cuda --arch 90a --out gpu.json && bench/compare_rates.py gpu.json data/machines/h200-stated.json
 
 A model of the same device, or one that says in `applies_to` that it speaks of it, decides: at least SHARE of what it states
-must be measured and agree, else exit code 1. On another device the table is printed all the same, and it says that this
+must be measured and agree, else exit code 1; what the stated model marks is of another loop and decides nothing. On another device the table is printed all the same, and it says that this
 decides nothing.
 Pairs are compared by how much of the most that is possible they overlap.
 """
@@ -51,21 +51,21 @@ def main():
     options = parser.parse_args()
     measured, stated = read(options.measured), read(options.stated)
     mine, theirs = figures(measured), figures(stated)
-    agree = 0
-    for name, (value, spread, unit, _) in theirs.items():
-        mark = mine[name][3] if name in mine else ""
+    agree, deciding = 0, sum(not mark for *_, mark in theirs.values())
+    for name, (value, spread, unit, other) in theirs.items():
+        mark = other or (mine[name][3] if name in mine else "")
         if name not in mine or mine[name][0] is None:
             print(f"{name:<28} stated {value:9.3f}  not measured{'  [' + mark + ']' if mark else ''}")
             continue
         distance = off(mine[name][0], value, spread)
         within = abs(distance) <= options.within / 100
-        agree += within
+        agree += within and not other
         print(f"{name:<28} stated {value:9.3f}  measured {mine[name][0]:9.3f} {unit:<24} {100 * distance:+6.1f}% "
-              f"{'' if within else '<- outside'}{'  [' + mark + ']' if mark else ''}")
+              f"{'' if within or other else '<- outside'}{'  [' + mark + ']' if mark else ''}")
     applies = measured["device"] == stated["device"] or re.search(stated.get("applies_to", "$^"), measured["device"]) is not None
     verdict = "" if applies else f"; {stated['name']} is not of this device, so this decides nothing"
-    print(f"{measured['device']}: {agree} of {len(theirs)} within {options.within:g}%{verdict}")
-    return 1 if applies and agree < options.share * len(theirs) else 0
+    print(f"{measured['device']}: {agree} of {deciding} within {options.within:g}%{verdict}")
+    return 1 if applies and agree < options.share * deciding else 0
 
 
 if __name__ == "__main__":

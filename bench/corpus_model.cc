@@ -2,7 +2,7 @@
 // corpus loops with one kind of instruction, each proved by counting its opcode in the cubin that was run, and overlaps
 // of its loops with two.
 //
-//     corpus_model data/sass/h200_loops.cubin data/sass/h200_loops.csv TOOLS DATE >data/machines/h200-rates.json
+//     corpus_model data/sass/h200_loops.cubin data/sass/h200_loops.csv TOOLS DATE >loops.json
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -2,10 +2,11 @@
 # trace_gpu.sh FOLDER: what the CUDA marks do on a device, with nvcc and nothing else. Builds examples/trace_your_kernel/kernel.cu
 # untraced, coarse and detailed, as it is and with a delay planted in the loader and in the math warp; runs each in 20 interleaved
 # rounds; leaves times.csv (plant,level,round,ms) and one coarse and one detailed trace of each plant. `pinch trace read` of
-# FOLDER/loader.coarse.trace must blame the loader, of FOLDER/math.coarse.trace the math warp.
-# Exit status: 0 all ran right, 1 something failed, 2 usage, 3 no compiler, 77 no device (only built).
+# FOLDER/loader.coarse.trace must blame the loader, of FOLDER/math.coarse.trace the math warp. Where PINCH names the program, it
+# traces the wgmma kernel too, as it is and with a delay planted in its producer and in its consumers, and must blame them.
+# Exit status: 0 all ran right and was blamed right, 1 something failed, 2 usage, 3 no compiler, 77 no device (only built).
 set -u -o pipefail
-[ $# -eq 1 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.." || exit 2
@@ -45,3 +46,25 @@ for plant in ("none", "loader", "math"):
     ratios = {level: statistics.median(t / off for t, off in zip(times[level], times["off"])) for level in ("coarse", "detailed")}
     print(f"{plant}: off {statistics.median(times['off']):.3f} ms, coarse {ratios['coarse'] - 1:+.1%}, detailed {ratios['detailed'] - 1:+.1%}")
 PYTHON
+
+[ -n "${PINCH:-}" ] || exit 0
+blamed=0
+for plant in none producer consumer; do
+  rm -rf "$out/sources" && mkdir "$out/sources" && cp -r kernels include "$out/sources" || exit 1
+  kernel=$out/sources/kernels/gemm_bf16_fp4/sm90/kernel.cuh
+  case $plant in
+    producer) sed -i 's|if (!elected) continue;|__nanosleep(1500);\n      &|' "$kernel" ;;
+    consumer) sed -i 's|ptx::wgmma_commit_group();|&\n      __nanosleep(1500);|' "$kernel" ;;
+  esac
+  grep -q nanosleep "$kernel" || [ $plant = none ] || { echo "trace_gpu: no place for the $plant delay" >&2; exit 1; }
+  PINCH_SOURCE=$out/sources "$PINCH" trace gemm --device cuda --m 2048 --n 4096 --k 4096 --json "$out/gemm_$plant.json" >"$out/gemm_$plant.txt" 2>&1 ||
+    { cat "$out/gemm_$plant.txt" >&2; exit 1; }
+  python3 - "$out/gemm_$plant.json" $plant <<'PYTHON' || blamed=1
+import json, sys
+trace = json.load(open(sys.argv[1]))
+print(f"gemm, {sys.argv[2]}: critical {trace['critical_role']}, coarse {trace['inflation']['coarse']:+.1%}, detailed {trace['inflation']['detailed']:+.1%}")
+sys.exit(sys.argv[2] not in ("none", trace["critical_role"]))
+PYTHON
+done
+rm -rf "$out/sources"
+exit $blamed

@@ -173,6 +173,7 @@ int trace_cuda_gemm(GemmTraceOptions& options) {
   if (!folder) return report(folder.error());
   auto program = compile_cuda_gemm(gemm, folder->path(), stop);
   if (!program) return report(program.error());
+  fmt::print(stderr, "pinch: traces {}\n", gemm.tactic);
   program->rounds = options.rounds;
   program->level = level_of(options.level);
   return show_traced(trace_program(*program, folder->path(), stop), options.keep, options.outputs);

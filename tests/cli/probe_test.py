@@ -168,6 +168,17 @@ class CompareRatesTest(CliTest):
         run = self.compare(self.write("bad", {"a": 127}, "d", pairs=[{**pair, "overlap": 1, "most": 2}]), stated)
         self.assertEqual(run.returncode, FAILED, run)
 
+    def test_what_the_stated_model_marks_decides_nothing(self):
+        stated = self.folder / "stated"
+        stated.write_text(json.dumps({"schema": "pinch-probe/1", "name": "s", "device": "d", "entries": [
+            {"name": "a", "value": 31.5, "unit": "cycles", "spread": 0, "mark": "of another loop"},
+            {"name": "b", "value": 10, "unit": "cycles", "spread": 0}]}))
+        run = self.compare(self.write("good", {"a": 64, "b": 10}, "d"), stated)
+        self.assertEqual(run.returncode, OK, run)
+        self.assertIn("1 of 1 within", run.stdout)
+        self.assertIn("of another loop", run.stdout)
+        self.assertEqual(self.compare(self.write("bad", {"a": 31.5, "b": 11}, "d"), stated).returncode, FAILED)
+
     def test_refuses_another_kind_of_file(self):
         bad = self.folder / "bad.json"
         bad.write_text("{}")
@@ -200,14 +211,14 @@ class GpuProbeScriptTest(CliTest):
         run = self.run_script(1)
         self.assertEqual(run.returncode, OK, run)
         for said in ("NVIDIA H200, 580.1, sm_90a", "probe --prove --arch sm_90a", "--device cuda --arch sm_90a --name h200-rates",
-                     "17 of 17 within 3%"):
+                     "13 of 13 within 3%"):
             self.assertIn(said, run.stdout)
         self.assertTrue((self.folder / "out" / "rates.json").exists())
 
     def test_names_what_is_off(self):
         run = self.run_script(1.05)
         self.assertIn("+5.0%", run.stdout)
-        self.assertIn("16 of 17 within 3%", run.stdout)
+        self.assertIn("12 of 13 within 3%", run.stdout)
 
     def test_refuses_a_gpu_without_probes(self):
         run = self.run_script(1, capability="7.0")

@@ -12,3 +12,13 @@
 #define PINCH_TRACE_WAIT(what) static_cast<void>(0)
 #define PINCH_TRACE_PHASE(name) static_cast<void>(0)
 #endif
+
+namespace pinch {
+
+#if defined(PINCH_TRACE_LEVEL) && PINCH_TRACE_LEVEL >= 1
+inline constexpr bool kTraced = true;
+#else
+inline constexpr bool kTraced = false;
+#endif
+
+}  // namespace pinch

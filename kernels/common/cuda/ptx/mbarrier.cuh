@@ -38,6 +38,16 @@ __device__ __forceinline__ bool mbarrier_try_wait_parity(uint32_t barrier, uint3
   return done != 0;
 }
 
+// As mbarrier_try_wait_parity, which may suspend the thread for a while; this one does not.
+__device__ __forceinline__ bool mbarrier_test_wait_parity(uint32_t barrier, uint32_t parity) {
+  uint32_t done;
+  asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+               : "=r"(done)
+               : "r"(barrier), "r"(parity)
+               : "memory");
+  return done != 0;
+}
+
 // The same shared address in CTA `rank` of the cluster.
 __device__ __forceinline__ uint32_t mapa(uint32_t address, uint32_t rank) {
   uint32_t mapped;

@@ -150,7 +150,8 @@ int run(const WgmmaTactic& tactic, int m, int n, int k, int device) {
   const Schedule schedule = make_schedule(tactic, problem, {sms});
   const auto grid = static_cast<std::uint32_t>(grid_ctas(tactic.tile, schedule));
   const std::int64_t steps = std::int64_t{schedule.tiles()} * (schedule.k_iterations + 2) / schedule.workers + 1;
-  trace::CudaSession session(trace::kLevel, to_string(tactic),
+  trace::CudaSession session(trace::kLevel,
+                             "gemm " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k),
                              {{{"producer"}, {"consumer", true}, {"epilogue"}},
                               {{"empty", TraceRole::kConsumer}, {"full", TraceRole::kProducer}},
                               {"issue", "drain", "decode"}},
