@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -24,17 +25,21 @@ Mix mix_of(const Kernel& kernel) {
   return mix;
 }
 
-// Shared instructions over all: 1 for equal mixes.
+constexpr double kEqual = 1;
+
+// Shared instructions over all: kEqual for equal mixes. Both are in the order of names.
 template <class M>
 double likeness(const M& a, const M& b) {
-  double shared = 0, all = 0;
-  for (const auto& [name, count] : a) {
-    const auto other = b.find(name);
-    shared += std::min(count, other == b.end() ? 0 : other->second);
-    all += count;
+  std::int64_t shared = 0, all = 0;
+  auto x = a.begin(), y = b.begin();
+  while (x != a.end() || y != b.end()) {
+    const bool has_x = y == b.end() || (x != a.end() && x->first <= y->first),
+               has_y = x == a.end() || (y != b.end() && y->first <= x->first);
+    if (has_x && has_y) shared += std::min(x->second, y->second);
+    if (has_x) all += (x++)->second;
+    if (has_y) all += (y++)->second;
   }
-  for (const auto& [name, count] : b) all += count;
-  return all == 0 ? 1 : 2 * shared / all;
+  return all == 0 ? kEqual : 2 * static_cast<double>(shared) / static_cast<double>(all);
 }
 
 // Operands and words are compared where both sides have them: text may lack words, and the opcode map has no operands.
@@ -71,7 +76,7 @@ std::vector<LoopPair> pair_loops(const KernelReport& a, const KernelReport& b) {
     std::size_t best = b.loops.size();
     double best_likeness = 0.5;
     const std::size_t spare = b.loops.size() - from;
-    for (std::size_t j = from; j < b.loops.size(); ++j) {
+    for (std::size_t j = from; j < b.loops.size() && best_likeness < kEqual; ++j) {
       if (b.loops[j].depth != loop.depth) continue;
       const double like = a.loops.size() == b.loops.size() && j == from ? 2 : likeness(loop.mix, b.loops[j].mix);
       if (like > best_likeness) {
@@ -154,25 +159,33 @@ ProgramDiff diff(const std::vector<KernelReport>& a, const std::vector<KernelRep
     taken[j] = true;
     result.kernels.push_back({&x, &b[j], by_name, judge(*x.kernel, *b[j].kernel), pair_loops(x, b[j])});
   };
+  using Key = std::pair<std::string_view, std::string_view>;
+  const auto key_of = [](const KernelReport& x) { return Key{x.kernel->name, x.kernel->arch}; };
+  std::map<Key, std::vector<std::size_t>> by_name;  // the last first, so that the next is at the back
+  for (std::size_t j = b.size(); j-- > 0;) by_name[key_of(b[j])].push_back(j);
   std::vector<const KernelReport*> unmatched;
   for (const KernelReport& x : a) {
-    std::size_t j = 0;
-    while (j < b.size() && (taken[j] || b[j].kernel->name != x.kernel->name || b[j].kernel->arch != x.kernel->arch))
-      ++j;
-    if (j < b.size()) {
-      pair(x, j, true);
-    } else {
+    auto& same_name = by_name[key_of(x)];
+    if (same_name.empty()) {
       unmatched.push_back(&x);
+      continue;
     }
+    pair(x, same_name.back(), true);
+    same_name.pop_back();
   }
   constexpr double kAlike = 0.8;
+  std::vector<Mix> mixes(b.size());
+  for (std::size_t j = 0; j < b.size() && !unmatched.empty(); ++j) {
+    if (!taken[j]) mixes[j] = mix_of(*b[j].kernel);
+  }
   for (const KernelReport* x : unmatched) {
     std::size_t best = b.size();
-    double best_likeness = kAlike;
-    for (std::size_t j = 0; j < b.size(); ++j) {
+    double best_likeness = 0;
+    const Mix mix = mix_of(*x->kernel);
+    for (std::size_t j = 0; j < b.size() && best_likeness < kEqual; ++j) {
       if (taken[j] || b[j].kernel->arch != x->kernel->arch) continue;
-      const double like = likeness(mix_of(*x->kernel), mix_of(*b[j].kernel));
-      if (like >= best_likeness) {
+      const double like = likeness(mix, mixes[j]);
+      if (like >= kAlike && like > best_likeness) {
         best = j;
         best_likeness = like;
       }
