@@ -182,10 +182,10 @@ Result<Program> dispatch(std::shared_ptr<const std::string> content, const std::
     }
   } else if (read_at<std::uint32_t>(bytes, 0) == kFatbinMagic) {
     PINCH_TRY(add_fatbin(program, bytes, name, disassembler));
-  } else if (looks_like_ptx(*content)) {
-    add_ptx(program, content);
   } else if (looks_like_sass_text(*content)) {
     return read_sass_text(std::move(content), name);
+  } else if (looks_like_ptx(*content)) {
+    add_ptx(program, content);
   } else {
     return Error{ErrorCode::kCorrupt, fmt::format("neither an ELF, a fatbin, PTX nor SASS text; {}", kAccepted),
                  name + ", offset 0x0"};
@@ -227,7 +227,7 @@ Result<Program> read_program(const std::string& path, const InputOptions& option
     return Error{ErrorCode::kInvalidArgument, fmt::format("is a folder; {}", kAccepted), path};
   PINCH_ASSIGN(file, MappedFile::open(path));
   auto content = copy_of(*file);
-  if (ends_with(path, ".cu") || (!content->empty() && looks_like_ptx(*content) && !looks_like_sass_text(*content))) {
+  if (ends_with(path, ".cu") || (!content->empty() && !looks_like_sass_text(*content) && looks_like_ptx(*content))) {
     Program program;
     if (!ends_with(path, ".cu")) add_ptx(program, content);
     PINCH_TRY(compile(program, path, options, disassembler));

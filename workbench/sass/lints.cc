@@ -447,10 +447,31 @@ class LoopLints {
   std::vector<Lint> found_;
 };
 
-bool any_of_kind(const Kernel& kernel, std::initializer_list<std::string_view> bases) {
-  return std::any_of(kernel.instructions.begin(), kernel.instructions.end(), [&](const Instruction& i) {
-    return std::any_of(bases.begin(), bases.end(), [&](std::string_view base) { return i.is(base); });
-  });
+// What of the parts of a specialised kernel its code holds.
+struct Parts {
+  bool copies = false, multiplies = false, waits = false;
+};
+Parts parts_of(const Kernel& kernel) {
+  Parts parts;
+  for (const Instruction& i : kernel.instructions) {
+    if (!i.known()) continue;
+    switch (i.mnemonic.front()) {  // few begin so, and it is asked of every instruction
+      case 'U':
+        parts.copies |= i.is("UTMALDG") || i.is("UBLKCP");
+        break;
+      case 'H':
+      case 'I':
+      case 'Q':
+        parts.multiplies |= is_wgmma(i.base());
+        break;
+      case 'S':
+        parts.waits |= i.is("SYNCS");
+        break;
+      default:
+        break;
+    }
+  }
+  return parts;
 }
 
 }  // namespace
@@ -510,10 +531,9 @@ std::vector<Lint> lint_kernel(const Kernel& kernel, const Flow& flow, const PtxF
                      "give the kernel __launch_bounds__(threads, 1) and make each role one branch of a single if",
                      0});
   }
-  const bool copies = any_of_kind(kernel, {"UTMALDG", "UBLKCP"}),
-             multiplies = any_of_kind(kernel, {"HGMMA", "QGMMA", "IGMMA"});
-  const bool waits = any_of_kind(kernel, {"SYNCS"});
-  if (!sets_registers && copies && multiplies && waits && !(ptx != nullptr && ptx->uses("setmaxnreg"))) {
+  const Parts parts = parts_of(kernel);
+  if (!sets_registers && parts.copies && parts.multiplies && parts.waits &&
+      !(ptx != nullptr && ptx->uses("setmaxnreg"))) {
     found.push_back({"setmaxnreg-missing", 0, 0,
                      fmt::format("bulk copies and wgmma run under one count of {} registers; where producer and "
                                  "consumer are separate warps, setmaxnreg moves registers from "

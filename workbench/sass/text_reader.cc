@@ -423,11 +423,14 @@ class TextReader {
 }  // namespace
 
 bool looks_like_sass_text(std::string_view text) {
-  const std::string_view head = text.substr(0, 65536);
-  if (head.find('\0') != std::string_view::npos) return false;
-  for (std::string_view mark :
-       {"\tcode for sm_", "Function :", ".headerflags", "\t.target\tsm_", ".section\t.text.", "/*0000*/"}) {
-    if (contains(head, mark)) return true;
+  constexpr std::size_t kUsual = 2048, kFarthest = 65536;  // a disassembler names itself at once, an excerpt later
+  for (const std::size_t size : {kUsual, kFarthest}) {
+    const std::string_view head = text.substr(0, size);
+    if (head.find('\0') != std::string_view::npos) return false;
+    for (std::string_view mark :
+         {"\tcode for sm_", "Function :", ".headerflags", "\t.target\tsm_", ".section\t.text.", "/*0000*/"}) {
+      if (contains(head, mark)) return true;
+    }
   }
   return false;
 }
