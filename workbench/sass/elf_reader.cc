@@ -194,6 +194,8 @@ std::string built_with(const ElfFile& file) {
   while (!rest.empty()) {
     const std::string_view text = rest.substr(0, rest.find('\0'));
     rest.remove_prefix(std::min(rest.size(), text.size() + 1));
+    constexpr std::size_t kLongest = 4096;  // every kernel holds a copy
+    if (text.size() > kLongest) continue;
     if (const auto at = text.find("release "); at != std::string_view::npos) release = text.substr(at);
     if (!text.starts_with('-')) continue;
     options.clear();

@@ -38,8 +38,8 @@ struct Instruction {
     while (length < mnemonic.size() && mnemonic[length] != '.') ++length;
     return mnemonic.substr(0, length);
   }
-  /// True for "MUFU.EX2" with "MUFU" or "MUFU.EX2": whole modifiers only. Inline, so that a literal's length is known and
-  /// the comparison no call: it is asked some fifty times an instruction.
+  /// True for "MUFU.EX2" with "MUFU" or "MUFU.EX2": whole modifiers only. Inline, so that a literal's length is known
+  /// and the comparison no call: it is asked some fifty times an instruction.
   [[nodiscard, gnu::always_inline]] bool is(std::string_view name) const {
     return mnemonic.size() >= name.size() && mnemonic.front() == name.front() &&  // most differ there
            std::memcmp(mnemonic.data(), name.data(), name.size()) == 0 &&
