@@ -61,13 +61,13 @@ double step_ns(const Tactic& tactic, const AttentionProblem& p, const ModelConst
       2 * pairs * dim * (1 / rate(p.qk == QkType::kFp8) + 1 / rate(p.pv == PvType::kFp8)) / c.shared[C::kMma];
   const Polynomial poly = polynomial(tile);
   const double exponentials = pairs * (1 - poly.share) / c.shared[C::kExp2];
-  // Sums are rescaled at every step unless a threshold lets the maximum grow.
-  const double rescale = tactic.threshold > 0 ? 0 : dim / tile.tile_kv;
-  const double issued =
-      pairs * (element_instructions(tile, p.pv, c) + poly.share * poly.instructions + rescale) / kLanes;
+  const double issued = pairs * (element_instructions(tile, p.pv, c) + poly.share * poly.instructions) / kLanes;
   const double softmax = std::max(exponentials, issued);
+  // Sums are rescaled at every step unless a threshold lets the maximum grow.
+  const double rescaling = tactic.threshold > 0 ? 0 : c.shared[C::kRescale] * tile.tile_q * dim / kLanes;
   return kernel_factor(tile, p, c) *
-         (std::max(products, softmax) + c.shared[C::kOverlap] * std::min(products, softmax)) / c.shared[C::kClock];
+         (std::max(products, softmax) + c.shared[C::kOverlap] * std::min(products, softmax) + rescaling) /
+         c.shared[C::kClock];
 }
 
 double prepare_ns(const AttentionProblem& p, const ModelConstants& c) {
@@ -97,6 +97,7 @@ std::span<const ConstantName> constant_names() {
                                   {"attention.element_fp8", "ratio"},
                                   {"attention.element_fp4", "ratio"},
                                   {"attention.element_fp4_log", "ratio"},
+                                  {"attention.rescale", "ratio"},
                                   {"attention.prepare", "ns"},
                                   {"attention.prepare_rate", "GB/s"}};
     for (const ListedTile& row : listed_tiles()) {

@@ -29,6 +29,7 @@ struct ModelConstants {
     kElementFp8,     ///< the same to E4M3
     kElementFp4,     ///< to NVFP4, linear
     kElementFp4Log,  ///< in the log domain
+    kRescale,        ///< part of rescaling the sums that nothing hides
     kPrepare,        ///< launching what quantises V, Q and K
     kPrepareRate,    ///< bytes that it reads and writes
     kSharedCount
