@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages in packages.apt that are missing. Not root: prints the one line to run and stops.
+# setup.sh [LIST]: installs the Debian packages in packages.apt, or another list beside it, that are missing. Not root: prints the one line to run and stops.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -7,7 +7,7 @@ missing=()
 while read -r package; do
   case "$package" in ''|'#'*) continue ;; esac
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
-done <"$here/packages.apt"
+done <"$here/${1:-packages.apt}"
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 line="apt-get install -y --no-install-recommends ${missing[*]}"

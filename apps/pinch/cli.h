@@ -44,6 +44,7 @@ void add_check(CLI::App& app, int& status);
 void add_gate(CLI::App& app, int& status);
 void add_probe(CLI::App& app, int& status);
 void add_quantize(CLI::App& app, int& status);
+void add_report(CLI::App& app, int& status);
 void add_sass(CLI::App& app, int& status);
 void add_sweep(CLI::App& app, int& status);
 void add_tactics(CLI::App& app, int& status);

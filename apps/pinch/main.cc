@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
   add_gate(app, status);
   add_probe(app, status);
   add_quantize(app, status);
+  add_report(app, status);
   add_sass(app, status);
   add_sweep(app, status);
   add_tactics(app, status);
