@@ -72,6 +72,10 @@ constexpr int step_keys(PvType pv) {
 constexpr int qk_bytes(QkType qk) {
   return qk == QkType::kFp8 ? 1 : 2;
 }
+/// Of a row of Q or K in shared memory: e4m3 rows of dim 64 are padded with zeros to 128 bytes.
+constexpr int qk_row_bytes(const Kind& kind) {
+  return kind.qk == QkType::kFp8 ? 128 : 2 * kind.dim;
+}
 /// Bytes of a value in shared memory; fp4 is there as codes and, decoded, as bf16.
 constexpr int pv_bytes(PvType pv) {
   return pv == PvType::kFp8 ? 1 : 2;
@@ -88,14 +92,21 @@ constexpr Handoff handoff(const Tile& tile, PvType pv) {
   return {steps, tile.chunks * n / d * steps / tile.chunks, std::min(steps, (steps * n + d - 1) / d + tile.read_ahead)};
 }
 
-/// Shared memory of one CTA.
-constexpr int shared_bytes(const Kind& kind, const Tile& tile) {
-  const int q = tile.tile_q * kind.dim * qk_bytes(kind.qk);
-  const int k = tile.stages * tile.tile_kv * kind.dim * qk_bytes(kind.qk);
+/// Shared memory of one CTA, with so many query tiles in it.
+constexpr int shared_bytes(const Kind& kind, const Tile& tile, int q_stages) {
+  const int q = q_stages * tile.tile_q * qk_row_bytes(kind);
+  const int k = tile.stages * tile.tile_kv * qk_row_bytes(kind);
   const int v = tile.stages * tile.tile_kv * kind.dim * pv_bytes(kind.pv);
   // NVFP4: two buffers of codes and scales as they come from memory.
   const int codes = kind.pv == PvType::kFp4 ? 2 * (tile.tile_kv * kind.dim / 2 + tile.tile_kv * kind.dim / kGroup) : 0;
   return (q + k + v + codes + 1023) / 1024 * 1024 + 1024;
+}
+/// Two where they fit: the next tile's queries are then there when this one's last scores are issued.
+constexpr int q_stages(const Kind& kind, const Tile& tile) {
+  return shared_bytes(kind, tile, 2) <= kMaxSharedBytes ? 2 : 1;
+}
+constexpr int shared_bytes(const Kind& kind, const Tile& tile) {
+  return shared_bytes(kind, tile, q_stages(kind, tile));
 }
 
 /// Why a tile cannot be compiled for a kind; empty if it can.
@@ -117,6 +128,8 @@ constexpr std::string_view illegal(const Kind& kind, const Tile& tile) {
   if (tile.quant == Quant::kLog && kind.pv != PvType::kFp4) return "quant: log is a form of NVFP4";
   if (tile.split_denominator < 1 || tile.split_numerator < 1 || tile.split_numerator > tile.split_denominator)
     return "split must be above 0 and at most 1";
+  if (kind.pv == PvType::kFp4 && tile.split_numerator != tile.split_denominator)
+    return "split must be 1 with pv fp4: its groups are quantised together";
   const int steps = tile.tile_kv / step_keys(kind.pv);
   if (tile.chunks < 1 || steps % tile.chunks != 0) return "chunks must divide the tile's k steps";
   const Handoff h = handoff(tile, kind.pv);

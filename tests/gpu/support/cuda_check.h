@@ -28,6 +28,11 @@ T require(Result<T> result, const char* what) {
   std::fprintf(stderr, "%s: %s\n", what, result.error().message().c_str());
   std::exit(1);
 }
+inline void require(const Result<void>& result, const char* what) {
+  if (result.ok()) return;
+  std::fprintf(stderr, "%s: %s\n", what, result.error().message().c_str());
+  std::exit(1);
+}
 
 inline constexpr int kSkipped = 77;  // exit status; tests/gpu/CMakeLists.txt tells CTest
 

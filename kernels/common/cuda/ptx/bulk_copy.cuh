@@ -42,6 +42,16 @@ __device__ __forceinline__ void cp_async_bulk_tensor_2d_shared_global(uint32_t d
       : "memory");
 }
 
+// One box of a four-dimensional tensor map; x is the contiguous dimension.
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_shared_global(uint32_t destination, const CUtensorMap* map,
+                                                                      int x, int y, int z, int w, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], "
+      "[%6];" ::"r"(destination),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+      : "memory");
+}
+
 // The same box into every CTA of the cluster named in `mask`, at the same shared addresses; each CTA's barrier counts
 // it.
 __device__ __forceinline__ void cp_async_bulk_tensor_2d_multicast(uint32_t destination, const CUtensorMap* map, int x,

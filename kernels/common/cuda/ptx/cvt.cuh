@@ -14,6 +14,13 @@ __device__ __forceinline__ std::uint16_t cvt_e4m3x2(float high, float low) {
   return d;
 }
 
+/// cvt.rn.f16x2.e4m3x2: two E4M3 as f16, exact; the upper byte in the upper half.
+__device__ __forceinline__ std::uint32_t cvt_f16x2_e4m3x2(std::uint16_t a) {
+  std::uint32_t d;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(d) : "h"(a));
+  return d;
+}
+
 #if defined(__CUDA_ARCH_FEAT_SM100_ALL) || defined(__CUDA_ARCH_FEAT_SM103_ALL)
 /// cvt.rn.satfinite.e2m1x2.f32: two FP32 to the nearest E2M1, saturating; `high` in the upper nibble of the byte.
 __device__ __forceinline__ std::uint32_t cvt_e2m1x2(float high, float low) {

@@ -20,4 +20,11 @@ __device__ __forceinline__ std::uint32_t mov_b32_upper_upper(std::uint32_t a) {
   return d;
 }
 
+/// mov.b32 {low, high}: two 16-bit halves (PRMT).
+__device__ __forceinline__ std::uint32_t mov_b32_halves(std::uint16_t low, std::uint16_t high) {
+  std::uint32_t d;
+  asm("mov.b32 %0, {%1, %2};" : "=r"(d) : "h"(low), "h"(high));
+  return d;
+}
+
 }  // namespace pinch::ptx

@@ -29,6 +29,10 @@ __device__ __forceinline__ float4 ld_shared_v4_f32(uint32_t address) {
   return x;
 }
 
+__device__ __forceinline__ void st_shared_v4_u32(uint32_t address, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
 // Stores into the shared memory of any CTA of the cluster; the 16 bytes are counted on a barrier of that CTA. Both
 // addresses come from mapa.
 __device__ __forceinline__ void st_async_v4_f32(uint32_t address, float4 x, uint32_t barrier) {

@@ -1,0 +1,43 @@
+// Waiting for and arriving at the barriers of shared memory.
+#pragma once
+
+#include "kernels/common/cuda/ptx/mbarrier.cuh"
+
+namespace pinch::attention::sm90 {
+
+// A position in a ring: stage index, and the parity that its full barrier completes with next.
+template <int kStages>
+struct RingPosition {
+  int stage = 0;
+  uint32_t parity = 0;
+
+  __device__ __forceinline__ void advance() {
+    if (++stage == kStages) stage = 0, parity ^= 1;
+  }
+};
+
+__device__ __forceinline__ void wait_for(const uint64_t& barrier, uint32_t parity) {
+  while (!ptx::mbarrier_try_wait_parity(ptx::shared_address(&barrier), parity)) {
+  }
+}
+
+// The vote makes the loop's exit uniform, so that what follows may live in uniform registers.
+__device__ __forceinline__ void wait_for_warp(const uint64_t& barrier, uint32_t parity) {
+  while (!__all_sync(0xFFFFFFFF, ptx::mbarrier_try_wait_parity(ptx::shared_address(&barrier), parity))) {
+  }
+}
+
+__device__ __forceinline__ void arrive(const uint64_t& barrier) {
+  ptx::mbarrier_arrive(ptx::shared_address(&barrier));
+}
+__device__ __forceinline__ void arrive_warp(const uint64_t& barrier) {
+  if (threadIdx.x % 32 == 0) arrive(barrier);
+}
+
+// A word of shared memory for the whole warp, read by the lane that arrive_warp() arrives with: the arrival then orders
+// the read before the word's next writing.
+__device__ __forceinline__ int read_by_first_lane(const int& word) {
+  return __shfl_sync(0xFFFFFFFF, threadIdx.x % 32 == 0 ? word : 0, 0);
+}
+
+}  // namespace pinch::attention::sm90

@@ -1,0 +1,236 @@
+// Checks the sm_90a attention kernels on a GPU against FP64: every compiled kernel on odd problems.
+// Usage: attention_check planted | full [CSV] | reduced [CSV]
+//   planted  the checker itself, on outputs with a fault each
+//   full     every problem; some launched 60 times, whose results must be equal bit by bit
+//   reduced  a few small problems, for compute-sanitizer
+// A bf16 output is compared with FP64 where nothing is rounded (error of the types: facts in docs/design/attention.md),
+// an FP32 output with an emulation of the kernel's own roundings, which leaves the last bit of exponentials and sums.
+// Exit status: 0 all right, 1 not, 77 skipped.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/attention/sm90/backend.h"
+#include "tests/gpu/support/attention_data.h"
+
+namespace pinch::gpu_test {
+namespace {
+
+using namespace attention;
+using sm90::BuiltKernel, sm90::Kind, sm90::Part, sm90::Tactic;
+
+struct CheckedShape {
+  int batch, heads, kv_heads, seq, kv_seq;
+  bool causal;
+  bool variable = false, heads_inside = false;
+  int row_padding = 0;
+  float sigma = 1;
+  int repeats = 1;
+  bool nan_past_end = false;
+};
+
+constexpr CheckedShape kReduced[] = {
+    {1, 2, 1, 130, 200, true, false, true, 8}, {3, 2, 2, 70, 150, true, true}, {1, 1, 1, 64, 128, false}};
+
+constexpr CheckedShape kFull[] = {{1, 1, 1, 1, 1, false},
+                                  {1, 1, 1, 128, 128, false},
+                                  {1, 2, 1, 128, 256, false},
+                                  {1, 1, 1, 64, 127, true},
+                                  {2, 4, 2, 129, 129, true, false, true},
+                                  {1, 16, 1, 33, 400, true, false, true, 8},
+                                  {2, 3, 3, 257, 100, true, false, false, 24},
+                                  {1, 2, 2, 300, 17, true},
+                                  {2, 4, 4, 511, 513, false, false, true, 16, 3},
+                                  {1, 8, 4, 1000, 1000, true, false, false, 0, 3},
+                                  {4, 4, 2, 300, 350, true, true, true, 8},
+                                  {5, 2, 1, 200, 190, false, true, false, 16},
+                                  {3, 2, 1, 260, 330, true, true, true, 0, 1, 1, true},
+                                  {1, 2, 1, 1025, 4097, false, false, false, 0, 6},
+                                  {1, 2, 2, 4097, 1025, true, false, true, 0, 6},
+                                  {2, 16, 4, 1024, 1024, true, false, true, 0, 1, 60},
+                                  {4, 16, 16, 777, 2048, false, false, true, 0, 3, 60}};
+
+// Of O and of the log-sum-exp.
+struct Limits {
+  double relative_l2, lse;
+};
+// Against FP64 with nothing rounded, at the worst sigma. bf16: P's and O's rounding, 2^-9 each, are .0016 and .0011
+// RMS; fp8: P and V in E4M3 are .024 and .027; fp4: .096 and .097 (docs/design/attention.md). Scores of Q and K in E4M3
+// are off by .037 of their sigma each, whose exponentials are off by .05 to .3 at sigma 1 to 6.
+Limits type_limits(const Kind& kind, float sigma) {
+  if (kind.pv == PvType::kBf16) return {3e-3, 1e-3};
+  if (kind.pv == PvType::kFp4) return {0.17, 1e-3};
+  if (kind.qk == QkType::kBf16) return {0.045, 1e-3};
+  return {0.045 + 0.04 * static_cast<double>(sigma), 0.25 * static_cast<double>(sigma)};
+}
+// Against the emulation: a P that falls on the other side of a tie moves by a unit of its type. The matrix unit cuts
+// each of the 128 E4M3 products of a score at 2^-13 of the largest, so that a score is off by sqrt(128) 2^-13 of it;
+// the largest are six sigma, in units of log2(e), and P is off by ln 2 of that.
+Limits emulation_limits(const Tactic& tactic, const Kind& kind, float sigma) {
+  const double scores = kind.qk == QkType::kFp8 ? 11.3 * 0x1p-13 * 6 * static_cast<double>(sigma) : 0.0;
+  double limit = kind.pv == PvType::kFp4 ? 4e-3 : kind.pv == PvType::kFp8 ? 2e-3 : 4e-4;
+  if (tactic.tile.exp2 == Exp2::kMixed) limit = kind.pv == PvType::kFp8 ? 1e-2 : 1e-3;  // 8.6e-5 moves more of them
+  return {limit + scores, 1e-3 + scores};
+}
+
+class Check {
+ public:
+  explicit Check(const char* csv_path) {
+    if (csv_path == nullptr) return;
+    csv_ = std::fopen(csv_path, "w");
+    if (csv_ == nullptr) {
+      std::printf("cannot write %s\n", csv_path);
+      std::exit(2);
+    }
+    std::fprintf(csv_,
+                 "dim,qk,pv,batch,heads,kv_heads,seq,kv_seq,causal,variable,sigma,output,tactic,verdict,relative_l2,"
+                 "lse_error,why\n");
+  }
+  ~Check() {
+    if (csv_ != nullptr) std::fclose(csv_);
+  }
+
+  void run(const BuiltKernel& kernel, const CheckedShape& s, int index) {
+    for (const OutputType output : {OutputType::kBf16, OutputType::kF32}) {
+      AttentionShape shape;
+      shape.problem = {s.batch,         s.heads,  s.kv_heads,     s.seq,          s.kv_seq,
+                       kernel.kind.dim, s.causal, kernel.kind.pv, kernel.kind.qk, output};
+      shape.variable = s.variable;
+      shape.heads_inside = s.heads_inside;
+      shape.row_padding = s.row_padding;
+      shape.sigma = s.sigma;
+      shape.nan_past_end = s.nan_past_end;
+      AttentionData data(shape, 4321 + static_cast<std::uint64_t>(index));
+      Tactic tactic{kernel.tile};
+      tactic.schedule = index % 2 == 0 ? sm90::Schedule::kDynamic : sm90::Schedule::kStatic;
+      tactic.threshold = kernel.kind.pv == PvType::kBf16 && index % 3 != 0 ? 8 : 0;
+      tactic.heads = index % 5;
+      if (output == OutputType::kBf16) {
+        data.compute_reference();
+      } else {
+        data.compute_emulation(tactic);
+      }
+      check_one(data, kernel, tactic, s.repeats,
+                output == OutputType::kBf16 ? type_limits(kernel.kind, s.sigma)
+                                            : emulation_limits(tactic, kernel.kind, s.sigma));
+    }
+  }
+
+  bool report() const {
+    std::printf("%d checks, %d launches, %d failed\n", checks_, launches_, failed_);
+    return failed_ == 0 && checks_ > 0;
+  }
+
+ private:
+  void check_one(AttentionData& data, const BuiltKernel& kernel, const Tactic& tactic, int repeats, Limits limits) {
+    ++checks_;
+    const auto& facts = require(sm90::device_facts(0), "device");
+    const char* verdict = "ok";
+    std::string why;
+    std::uint64_t first = 0;
+    for (int repeat = 0; repeat < repeats && why.empty(); ++repeat) {
+      ++launches_;
+      data.poison();
+      const auto launched =
+          sm90::launch(kernel, tactic, data.shape.problem, data.call(), *facts, 0, nullptr, Part::kBoth);
+      if (!launched) {
+        verdict = "launch_failed", why = launched.error().message();
+        break;
+      }
+      const cudaError_t error = cudaDeviceSynchronize();
+      if (error != cudaSuccess) {
+        std::printf("FAIL %s %s, ending here\n", to_string(tactic).c_str(), cudaGetErrorName(error));
+        std::exit(1);
+      }
+      if (repeats == 1) break;
+      const std::uint64_t hash = data.hash();
+      if (repeat == 0) first = hash;
+      if (hash != first) verdict = "unstable", why = std::to_string(repeat) + " runs after the first one differs";
+    }
+    AttentionVerdict seen;
+    if (why.empty()) {
+      seen = data.check(limits.relative_l2, limits.lse);
+      why = seen.fault;
+      if (!why.empty()) verdict = "wrong";
+    }
+    const AttentionProblem& p = data.shape.problem;
+    char row[320];
+    std::snprintf(row, sizeof row, "%d,%s,%s,%d,%d,%d,%d,%d,%d,%d,%g,%s,%s", static_cast<int>(p.dim),
+                  std::string(pinch::to_string(p.qk)).c_str(), std::string(pinch::to_string(p.pv)).c_str(),
+                  static_cast<int>(p.batch), static_cast<int>(p.heads), static_cast<int>(p.kv_heads),
+                  static_cast<int>(p.seq), static_cast<int>(p.kv_seq), p.causal, data.shape.variable,
+                  static_cast<double>(data.shape.sigma), p.output == OutputType::kF32 ? "f32" : "bf16",
+                  sm90::to_string(tactic).c_str());
+    if (csv_ != nullptr)
+      std::fprintf(csv_, "%s,%s,%.3g,%.3g,\"%s\"\n", row, verdict, seen.relative_l2, seen.lse_error, why.c_str());
+    if (why.empty()) return;
+    if (failed_++ < 30)
+      std::printf("FAIL %s: %s: %s (relative L2 %.3g, lse %.3g)\n", row, verdict, why.c_str(), seen.relative_l2,
+                  seen.lse_error);
+  }
+
+  std::FILE* csv_ = nullptr;
+  int checks_ = 0, launches_ = 0, failed_ = 0;
+};
+
+// The checker on outputs with one fault each; how many it misses.
+int planted_faults_missed() {
+  const auto& kernel = sm90::built_kernels()[0];
+  AttentionShape shape;
+  shape.problem = {1, 2, 1, 100, 130, kernel.kind.dim, true, kernel.kind.pv, kernel.kind.qk, OutputType::kBf16};
+  shape.row_padding = 8;
+  AttentionData data(shape, 5);
+  data.compute_reference();
+  const auto& facts = require(sm90::device_facts(0), "device");
+  const Tactic tactic{kernel.tile};
+  int missed = 0;
+  for (int place = -1; place < 5; ++place) {
+    data.poison();
+    const auto launched = sm90::launch(kernel, tactic, shape.problem, data.call(), *facts, 0, nullptr, Part::kBoth);
+    if (!launched) std::printf("%s\n", launched.error().message().c_str());
+    PINCH_CUDA_CHECK(cudaDeviceSynchronize());
+    const std::uint64_t before = data.hash();
+    if (place >= 0) data.plant(place);
+    const bool right = data.check(3e-3, 1e-3).fault.empty();
+    if (right == (place < 0) && (place < 0 || data.hash() != before)) continue;
+    ++missed;
+    std::printf("MISSED planted fault %d\n", place);
+  }
+  return missed;
+}
+
+int run(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const char* csv_path = argc > 2 ? argv[2] : nullptr;
+  if (mode != "planted" && mode != "full" && mode != "reduced") {
+    std::printf("usage: attention_check planted | full [CSV] | reduced [CSV]\n");
+    return 2;
+  }
+  skip_without_device();
+  if (mode == "planted") {
+    const int missed = planted_faults_missed();
+    std::printf("planted faults missed: %d\n", missed);
+    return missed != 0;
+  }
+  Check check(csv_path);
+  int index = 0;
+  for (const BuiltKernel& kernel : sm90::built_kernels()) {
+    if (kernel.tile.read_ahead > 0) continue;
+    if (mode == "reduced") {
+      for (const CheckedShape& shape : kReduced) check.run(kernel, shape, ++index);
+    } else {
+      for (const CheckedShape& shape : kFull) check.run(kernel, shape, ++index);
+    }
+  }
+  return check.report() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace pinch::gpu_test
+
+int main(int argc, char** argv) {
+  return pinch::gpu_test::run(argc, argv);
+}

@@ -1,0 +1,138 @@
+// Times the sm_90a attention kernels on a GPU: warm, one replay of a captured launch at a time, all in turn.
+// Usage: attention_time CSV [--samples N] [--dim D] [--heads N] [--only TEXT] [SEQ...]
+// b = 4, h = 16, full and causal. Every compiled kernel of the dim, with each launch knob worth a look. Every sample is
+// in the CSV; TFLOP/s counts visible pairs alone, preparation of fp8 and fp4 operands included ("both") or not
+// ("attend"). Exit status: 0, 77 skipped.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/attention/sm90/backend.h"
+#include "tests/gpu/support/attention_data.h"
+#include "workbench/cuda/timer.h"
+
+namespace pinch::gpu_test {
+namespace {
+
+using namespace attention;
+using sm90::BuiltKernel, sm90::Part, sm90::Tactic;
+
+struct Timed {
+  const BuiltKernel* kernel;
+  Tactic tactic;
+  Part part;
+  cuda::Graph graph;
+  std::vector<double> samples_us;
+};
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+int run(int argc, char** argv) {
+  int samples = 9, dim = 128, heads = 0;
+  std::vector<int> seqs;
+  const char* csv_path = nullptr;
+  std::string only;  // what a kernel's "qk pv tactic" must contain
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--samples") == 0 && i + 1 < argc) {
+      samples = std::atoi(argv[++i]);
+    } else if (std::strcmp(argv[i], "--dim") == 0 && i + 1 < argc) {
+      dim = std::atoi(argv[++i]);
+    } else if (std::strcmp(argv[i], "--heads") == 0 && i + 1 < argc) {
+      heads = std::atoi(argv[++i]);
+    } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+      only = argv[++i];
+    } else if (csv_path == nullptr) {
+      csv_path = argv[i];
+    } else {
+      seqs.push_back(std::atoi(argv[i]));
+    }
+  }
+  if (csv_path == nullptr || samples < 3) {
+    std::printf("usage: attention_time CSV [--samples N] [--dim D] [--heads N] [--only TEXT] [SEQ...]\n");
+    return 2;
+  }
+  if (seqs.empty()) seqs = {1024, 2048, 4096, 8192, 16384};
+  skip_without_device();
+  std::FILE* csv = std::fopen(csv_path, "w");
+  if (csv == nullptr) {
+    std::printf("cannot write %s\n", csv_path);
+    return 2;
+  }
+  std::fprintf(csv, "batch,heads,seq,dim,causal,qk,pv,part,tactic,tflops,median_us,samples_us\n");
+  cuda::Timer timer = require(cuda::Timer::create(0), "timer");
+  const auto& facts = require(sm90::device_facts(0), "device");
+  for (const int seq : seqs) {
+    for (const bool causal : {false, true}) {
+      std::vector<Timed> timed;
+      std::vector<AttentionData> data;  // one a kind: the workspaces differ
+      data.reserve(8);
+      const auto data_of = [&](const BuiltKernel& kernel) -> AttentionData& {
+        for (AttentionData& d : data)
+          if (d.shape.problem.pv == kernel.kind.pv && d.shape.problem.qk == kernel.kind.qk) return d;
+        AttentionShape shape;
+        shape.problem = {4, 16, 16, seq, seq, dim, causal, kernel.kind.pv, kernel.kind.qk, OutputType::kBf16};
+        return data.emplace_back(shape, 11);
+      };
+      for (const BuiltKernel& kernel : sm90::built_kernels()) {
+        if (kernel.kind.dim != dim || kernel.tile.read_ahead > 0) continue;
+        for (const int threshold : {0, 8}) {
+          for (const sm90::Schedule schedule : {sm90::Schedule::kStatic, sm90::Schedule::kDynamic}) {
+            const Tactic tactic{kernel.tile, threshold, schedule, heads};
+            const std::string name = std::string(pinch::to_string(kernel.kind.qk)) + " " +
+                                     std::string(pinch::to_string(kernel.kind.pv)) + " " + sm90::to_string(tactic);
+            if (name.find(only) == std::string::npos) continue;
+            if (!sm90::illegal(kernel.kind, tactic).empty()) continue;
+            AttentionData& d = data_of(kernel);
+            if (threshold == 0 && kernel.kind.pv == PvType::kBf16 && schedule == sm90::Schedule::kStatic) continue;
+            for (const Part part : {Part::kAttend, Part::kBoth}) {
+              if (part == Part::kBoth && kernel.kind.pv == PvType::kBf16) continue;
+              require(sm90::launch(kernel, tactic, d.shape.problem, d.call(), *facts, 0, timer.stream()), "launch");
+              PINCH_CUDA_CHECK(cudaStreamSynchronize(timer.stream()));
+              cuda::Graph graph = require(timer.capture([&](cudaStream_t stream) {
+                return sm90::launch(kernel, tactic, d.shape.problem, d.call(), *facts, 0, stream, part);
+              }),
+                                          "capture");
+              timed.push_back({&kernel, tactic, part, std::move(graph), {}});
+            }
+          }
+        }
+      }
+      for (int round = -1; round < samples; ++round)
+        for (Timed& t : timed) {
+          const double us = require(timer.warm_ns(t.graph), "timing") / 1e3;
+          if (round >= 0) t.samples_us.push_back(us);
+        }
+      const double pairs = causal ? 0.5 * seq * (seq + 1.0) : 1.0 * seq * seq;
+      const double flops = 4.0 * pairs * dim * 4 * 16;
+      for (const Timed& t : timed) {
+        const double us = median(t.samples_us);
+        const char* part = t.part == Part::kAttend ? "attend" : "both";
+        const std::string qk(pinch::to_string(t.kernel->kind.qk)), pv(pinch::to_string(t.kernel->kind.pv));
+        std::fprintf(csv, "4,16,%d,%d,%d,%s,%s,%s,%s,%.1f,%.2f,\"", seq, dim, causal, qk.c_str(), pv.c_str(), part,
+                     sm90::to_string(t.tactic).c_str(), flops / us / 1e6, us);
+        for (std::size_t i = 0; i < t.samples_us.size(); ++i)
+          std::fprintf(csv, "%s%.2f", i == 0 ? "" : ";", t.samples_us[i]);
+        std::fprintf(csv, "\"\n");
+        std::printf("%6d %-6s %-4s %-4s %-6s %7.1f TFLOP/s %9.1f us  %s\n", seq, causal ? "causal" : "full", qk.c_str(),
+                    pv.c_str(), part, flops / us / 1e6, us, sm90::to_string(t.tactic).c_str());
+      }
+      std::fflush(csv);
+      std::fflush(stdout);
+    }
+  }
+  std::fclose(csv);
+  return 0;
+}
+
+}  // namespace
+}  // namespace pinch::gpu_test
+
+int main(int argc, char** argv) {
+  return pinch::gpu_test::run(argc, argv);
+}
