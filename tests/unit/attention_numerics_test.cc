@@ -119,6 +119,24 @@ TEST(AttentionNumerics, Fp4RoundsEveryTieToNearestEvenInBothForms) {
   });
 }
 
+TEST(AttentionNumerics, Fp4RoundIsTheNearestCodesValueForEveryBf16AndAroundEveryTie) {
+  const auto check = [](float x) {
+    EXPECT_EQ(fp4_round(x), to_f32(E2m1{static_cast<std::uint8_t>(nearest_code<E2m1>(x, 8))})) << x;
+  };
+  for_each_bf16([&](float x) {
+    if (x >= 0 && x < 7) check(x);
+  });
+  for (const float tie : {0.25F, 0.75F, 1.25F, 1.75F, 2.5F, 3.5F, 5.0F, 6.0F}) {
+    check(tie);
+    check(std::nextafter(tie, 0.0F));
+    check(std::nextafter(tie, 7.0F));
+  }
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> uniform(0, 7);
+  for (int i = 0; i < 100000; ++i) check(std::nextafter(uniform(random), 0.0F));
+  EXPECT_TRUE(std::isnan(fp4_round(std::numeric_limits<float>::quiet_NaN())));
+}
+
 TEST(AttentionNumerics, ScaleOfEveryBf16GroupMaximumIsTheNearestInBothForms) {
   int apart = 0, ties = 0;
   for_each_bf16([&](float top) {
