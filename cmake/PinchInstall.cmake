@@ -12,6 +12,18 @@ install(DIRECTORY include/pinch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(PINCH_BUILD_APPS)
   install(TARGETS pinch_app RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(TARGETS pinch_peers LIBRARY DESTINATION libexec/pinch)
+  # The program knows its commands; a sanitised one might say more than that.
+  if(NOT PINCH_SANITIZE)
+    set(pinch_man ${PROJECT_BINARY_DIR}/share/pinch.1)
+    set(pinch_bash ${PROJECT_BINARY_DIR}/share/pinch)
+    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share)
+    add_custom_command(OUTPUT ${pinch_man} ${pinch_bash}
+      COMMAND pinch_app generate man > ${pinch_man} COMMAND pinch_app generate bash > ${pinch_bash}
+      DEPENDS pinch_app COMMENT "Writing the man page and the shell completion" VERBATIM)
+    add_custom_target(pinch_pages ALL DEPENDS ${pinch_man} ${pinch_bash})
+    install(FILES ${pinch_man} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES ${pinch_bash} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  endif()
 endif()
 
 if(PINCH_CUDA_ENABLED)

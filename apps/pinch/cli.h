@@ -42,6 +42,7 @@ void add_bench(CLI::App& app, int& status);
 void add_bound(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);
 void add_gate(CLI::App& app, int& status);
+void add_generate(CLI::App& app, int& status);
 void add_probe(CLI::App& app, int& status);
 void add_quantize(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);

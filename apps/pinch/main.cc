@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
   add_trace(app, status);
   add_tune(app, status);
   add_version(app, status);
+  add_generate(app, status);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");

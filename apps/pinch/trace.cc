@@ -194,11 +194,13 @@ int trace_gemm(GemmTraceOptions& options) {
 
 struct AttentionTraceOptions : SubjectOptions {
   AttentionProblemOptions problem;
+  OutputType output = OutputType::kBf16;
   int threads = 0;
 };
 
 int trace_attention(AttentionTraceOptions& options) {
-  const AttentionProblem problem = options.problem.problem();
+  AttentionProblem problem = options.problem.problem();
+  problem.output = options.output;
   if (const auto valid = validate(problem); !valid) return report(valid.error());
   return trace_one(options, trace::attention_subject(problem, {options.tactic, options.threads}));
 }
@@ -206,6 +208,7 @@ int trace_attention(AttentionTraceOptions& options) {
 void add_attention(CLI::App& command, AttentionTraceOptions& options) {
   options.problem.add_to(command);
   for (const char* name : {"--heads", "--seq"}) command.get_option(name)->required();
+  add_enum(command, "--output", options.output, {OutputType::kBf16, OutputType::kF32}, "Type of the result");
   add_whole_number(command, "--threads", options.threads, "Worker threads; every core of the process where left out");
   options.add_to(command);
 }

@@ -27,6 +27,15 @@ class TuneAttentionTest(CliTest):
             self.assertGreater(pick["rel_l2"], 1e-4, "P and the output are rounded")
             self.assertLess(pick["rel_l2"], 2**-7)
 
+    def test_every_rung_answers_and_its_commands_run(self):
+        findings = {finding["rung"]: finding for finding in self.tune()["findings"]}
+        self.assertEqual(len(findings), 7)
+        self.assertEqual(findings["schedule"]["verdict"], "not_applicable")
+        for rung, more in (("pipeline", ("--rounds", 1)), ("proof", (*SHORT, "--db", self.folder / "pinch.sqlite"))):
+            words = findings[rung]["command"].split()
+            self.assertEqual(words[0], "pinch")
+            self.succeeds(*words[1:], *more)
+
     def test_rel_l2_is_that_of_the_type(self):
         for pv, low, high in (("fp8", 0.01, 0.06), ("fp4", 0.03, 0.2)):
             document = self.tune("--pv", pv, "--force")

@@ -34,6 +34,11 @@ if(MODE MATCHES "Install")
     file(APPEND ${package}/include/pinch/version.h "// ${SOURCE_TREE}\n")
   endif()
   refuse_paths_of_the_trees()
+  foreach(page IN ITEMS man/man1/pinch.1 bash-completion/completions/pinch)
+    if(EXISTS ${package}/bin/pinch AND NOT SANITIZE AND NOT EXISTS ${package}/share/${page})
+      message(FATAL_ERROR "the program is installed without share/${page}")
+    endif()
+  endforeach()
 endif()
 
 set(configure ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK}/consumer -G ${GENERATOR}
