@@ -277,8 +277,8 @@ class LoopLints {
     const double cycles = machine_.scheduler().drain_cycles;
     add("drain", *first,
         fmt::format("{} instructions carry a stall count of 0, which empties the pipeline before the warp goes on "
-                    "(about {:g} cycles); usual causes are USETMAXREG, barriers and divergence",
-                    count, cycles),
+                    "(about {:g} cycles{}); usual causes are USETMAXREG, barriers and divergence",
+                    count, cycles, machine_.scheduler().drain_measured ? "" : ", not measured"),
         count * cycles);
   }
 

@@ -82,6 +82,7 @@ Result<Machine> Machine::parse(std::string_view text, const std::string& name) {
     };
     machine.scheduler_.taken_branch_cycles = rate("taken_branch");
     machine.scheduler_.drain_cycles = rate("drain");
+    machine.scheduler_.drain_measured = measured(scheduler.at("drain"));
     machine.scheduler_.queue_cycles = rate("queue");
     if (scheduler.contains("wgmma_wait")) machine.scheduler_.wgmma_wait_cycles = rate("wgmma_wait");
     machine.scheduler_.greedy = scheduler.at("policy").at("value") == "greedy";

@@ -51,6 +51,7 @@ struct Cost {
 struct SchedulerRates {
   float taken_branch_cycles = 0;  ///< beyond the branch's own stall count
   float drain_cycles = 0;         ///< what a stall count of 0 costs
+  bool drain_measured = false;    ///< on the device
   float wgmma_wait_cycles = 0;    ///< what a wait for one product adds to it; 0 where there is no wgmma
   float queue_cycles = 0;         ///< work that may wait in front of a variable-latency pipe before issue is blocked
   bool greedy = true;             ///< the policy that fits the device
