@@ -20,7 +20,7 @@ struct Block {
 
 /// Levels of inner loops that a loop lists. Those further in are left out of `blocks` and `path`, as code that a bound
 /// may leave out: no source nests so deep, and in a nest of any depth all levels of all loops are the square of it.
-inline constexpr int kListedLevels = 32;
+inline constexpr int kListedLevels = 16;
 
 struct Loop {
   int header = 0;   ///< block
