@@ -58,8 +58,15 @@ void judge(const char* half, const std::vector<AttentionTime>& rows, const sm90:
       return predicted(*a, c) < predicted(*b, c);
     };
     const auto faster = [](const AttentionTime* a, const AttentionTime* b) { return a->ns < b->ns; };
-    const double regret = (*std::min_element(group.begin(), group.end(), cheaper))->ns /
-                          (*std::min_element(group.begin(), group.end(), faster))->ns;
+    const AttentionTime& pick = **std::min_element(group.begin(), group.end(), cheaper);
+    const AttentionTime& best = **std::min_element(group.begin(), group.end(), faster);
+    const double regret = pick.ns / best.ns;
+    if (regret > 1.05) {
+      const AttentionProblem& p = pick.problem;
+      fmt::print("  regret {:.3f} at seq {} dim {} qk {} pv {}{}: {} for {}\n", regret, p.seq, p.dim, to_string(p.qk),
+                 to_string(p.pv), p.causal ? " causal" : "", sm90::to_string(sm90::tactics()[pick.tactic]),
+                 sm90::to_string(sm90::tactics()[best.tactic]));
+    }
     log_sum += std::log(regret);
     worst = std::max(worst, regret);
     for (const AttentionTime* row : group) errors.push_back(std::abs(predicted(*row, c) / row->ns - 1));
