@@ -90,6 +90,18 @@ class Ladder(SweepTest):
                 again = self.json_of(*words[1:], "--db", self.database)
                 self.assertEqual({f["rung"]: f["verdict"] for f in again["findings"]}[rung], finding["verdict"])
 
+    def test_the_readmes_commands_work_as_they_stand(self):
+        text = (ROOT / "README.md").read_text().split("## Your own program")[1]
+        commands = [line.split() for line in text.splitlines() if line.startswith("    build/bin/pinch ")][:2]
+        self.assertEqual([words[1] for words in commands], ["tune", "report"])
+        tune = [str(ROOT / word) if word.startswith("examples/") else word for word in commands[0][1:]]
+        shown = self.succeeds(*tune, "--db", self.database, "--repeats", 1).stdout  # one round: the answers are not this test's matter
+        for rung in RUNGS:
+            self.assertRegex(shown, rf"(?m)^{rung} +(headroom|ruled_out|not_measured) ")
+        self.assertRegex(shown, r"(?m)^proof +ruled_out +-  every one of 8 outputs compared is right$")
+        self.succeeds(*commands[1][1:])
+        self.assertIn("Tune: prime_sieve", (self.folder / "report.html").read_text())
+
     def test_refuses_what_is_not_there(self):
         self.refuses("tune", "gem", says=["gem", "gemm and attention"])
         spec = self.subject(SUBJECT.replace("BAD_SPLIT", "0").replace("BAD_TILE", "0"))
