@@ -12,7 +12,7 @@ import unittest
 from harness import CliTest
 
 BROWSER = shutil.which("chromium-headless-shell")
-HOSTILE = "</script><img src=x onerror=alert(1)>"
+HOSTILE = "</script><!--<script><img src=x onerror=alert(1)>"
 
 
 class Reader(html.parser.HTMLParser):
@@ -60,7 +60,7 @@ name = "{HOSTILE}"
 command = ["sh", "-c", "echo '{{\\"ms\\": ${{ms}}}}'"]
 metric = {{kind = "json", name = "ms", unit = "ms"}}
 let = {{ms = "100 + 25 * (tile - 1) + 5 * (stages % 3)"}}
-knobs = {{tile = {{values = [1, 2, 3], default = 2}}, stages = {{values = [1, 2, 3], default = 1}}}}
+knobs = {{tile = {{values = [1, 2, 3], default = 2}}, stages = {{values = [1, 2, 3], default = 1}}, note = {{kind = "env", values = ["{HOSTILE}"], default = "{HOSTILE}"}}}}
 """)
         return {"tune.json": self.json_of("tune", "gemm", "--m", 2, "--n", 256, "--k", 256, "--cold-set", 8, "--budget", 0.5, "--threads", 1, "--db", "t.sqlite"),
                 "subject.json": self.json_of("tune", "subject.toml", "--db", "s.sqlite", "--repeats", 3),
@@ -81,7 +81,8 @@ class File(ReportTest):
         outside = text[:text.index("<script>/*!")] + text[text.index("</script>", text.index("<script>/*!")):]
         self.assertEqual(re.findall(r"https?:|url\(|@import|fetch\(|XMLHttp", outside), [], "beside the library's own comments")
         self.assertNotIn("img", reader.tags, "names are text, whatever they hold")
-        self.assertIn("&lt;/script&gt;&lt;img", text)
+        self.assertIn("&lt;/script&gt;&lt;!--&lt;script&gt;&lt;img", text)
+        self.assertNotIn("<!--", text)
 
     def test_every_chart_has_its_data_as_a_table(self):
         self.report("--json", "page.json")

@@ -36,9 +36,10 @@ std::string escaped(std::string_view text) {
   return safe;
 }
 
-// As the text of a <script>: "</" would end it.
-std::string for_script(std::string text) {
-  for (std::size_t at = 0; (at = text.find("</", at)) != std::string::npos; at += 3) text.replace(at, 2, "<\\/");
+// JSON as the text of a <script>, whose end and whose comments begin with "<".
+std::string for_script(const ordered_json& json) {
+  std::string text;
+  for (const char c : json.dump()) text += c == '<' ? std::string("\\u003c") : std::string(1, c);
   return text;
 }
 
@@ -95,8 +96,7 @@ class Html {
         escaped(page.title), embedded::page_css);
     for (const Section& each : page.sections) section(each);
     if (charts_ > 0) {
-      text_ += fmt::format("<script>{}</script>\n<script>\n{}</script>\n", for_script(std::string(embedded::chart_js)),
-                           for_script(std::string(embedded::page_js)));
+      text_ += fmt::format("<script>{}</script>\n<script>\n{}</script>\n", embedded::chart_js, embedded::page_js);
     }
     return text_ + "</body>\n</html>\n";
   }
@@ -118,7 +118,7 @@ class Html {
           "<div><canvas data-from=\"chart{0}\" role=\"img\" aria-label=\"{1}; the table below has its "
           "data\"></canvas></div>\n"
           "<script type=\"application/json\" id=\"chart{0}\">{2}</script>\n<details>\n<summary>Data</summary>\n",
-          charts_, escaped(figure.title), for_script(bars_json(*figure.bars).dump()));
+          charts_, escaped(figure.title), for_script(bars_json(*figure.bars)));
       table(figure.table, figure.title);
       text_ += "</details>\n";
     } else if (figure.heat) {
