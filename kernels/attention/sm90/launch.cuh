@@ -30,7 +30,11 @@ bool encode_maps(const AttentionProblem& p, const LaunchCall& call, CUtensorMap 
   const Prepared at = prepared_layout(p);
   const auto* prepared = static_cast<const std::byte*>(call.workspace);
   const std::int64_t batch = variable ? 1 : p.batch;
-  const std::int64_t q_rows = variable ? call.total_q : p.seq, kv_rows = variable ? call.total_kv : p.kv_seq;
+  // A map of no rows would be refused; one of a row that no tile asks for is not.
+  const auto rows_of = [&](std::int64_t total, std::int64_t rows) {
+    return variable ? std::max<std::int64_t>(total, 1) : rows;
+  };
+  const std::int64_t q_rows = rows_of(call.total_q, p.seq), kv_rows = rows_of(call.total_kv, p.kv_seq);
   bool good = true;
   if constexpr (T::kQk == QkType::kFp8) {
     good = encode_bytes(&maps[0], prepared + at.q, p.batch, p.heads, p.seq, kFp8Row, kWarpgroupRows) &&
