@@ -298,8 +298,10 @@ inline Case quantized(const Case& c) {
 enum class Planted { kNone, kMaskOneLate, kFirstGroupsScale, kNoDecay };
 
 /// What a kernel computes on already quantised inputs, with scores and sums in FP64: P relative to the running maximum
-/// of its key tile and through its quantiser, sums of unrounded P. `backward`: the last key tile first.
-inline Dense emulate(const Case& c, int tile_kv, Planted planted = Planted::kNone, bool backward = false) {
+/// of its key tile and through its quantiser, sums of unrounded P. `backward`: the last key tile first;
+/// `threshold`: by how much a tile must exceed the maximum, in log2 units, to move it.
+inline Dense emulate(const Case& c, int tile_kv, Planted planted = Planted::kNone, bool backward = false,
+                     double threshold = 0) {
   const AttentionProblem& p = c.problem;
   Dense dense;
   dense.lse.assign(static_cast<std::size_t>(p.batch * p.heads * p.seq), std::nan(""));
@@ -321,7 +323,7 @@ inline Dense emulate(const Case& c, int tile_kv, Planted planted = Planted::kNon
         const std::int64_t first = (backward ? tiles - 1 - tile : tile) * tile_kv;
         const std::int64_t count = std::min<std::int64_t>(tile_kv, keys - first);
         s.assign(static_cast<std::size_t>((count + 15) / 16 * 16), -std::numeric_limits<float>::infinity());
-        double top = m;
+        double top = -kInfinity;
         for (std::int64_t j = 0; j < count; ++j) {
           const Bf16* k = c.k_data.data() + c.kv_at(b, kv_head, first + j);
           double lane[8] = {};
@@ -331,6 +333,7 @@ inline Dense emulate(const Case& c, int tile_kv, Planted planted = Planted::kNon
           s[static_cast<std::size_t>(j)] = static_cast<float>(std::accumulate(lane, lane + 8, 0.0));
           top = std::max(top, static_cast<double>(s[static_cast<std::size_t>(j)]));
         }
+        if (!(top > m + threshold)) top = m;
         const double decay = planted == Planted::kNoDecay || top == m ? 1 : std::exp2(m - top);
         m = top;
         l *= decay;

@@ -15,7 +15,9 @@ constexpr std::array kListed{
 };
 #undef PINCH_ATTENTION_TILE
 
-constexpr std::array kThresholds{0, 8};
+// A threshold of 8 saves 2% and lets the largest P of a row be no longer exactly 1: its rounding to bf16 then makes the
+// error at sigma 3 and 6 more than twice that of the other CPU and GPU tactics (decision 0093).
+constexpr int kThreshold = 0;
 
 std::vector<Tactic> list_tactics() {
   std::vector<Tactic> all;
@@ -23,14 +25,10 @@ std::vector<Tactic> list_tactics() {
     const Tile& tile = kListed[i].tile;
     const auto same = [&](const ListedTile& listed) { return listed.tile == tile; };
     if (std::any_of(kListed.begin(), kListed.begin() + static_cast<std::ptrdiff_t>(i), same)) continue;
-    for (const int threshold : kThresholds) {
-      for (const Schedule schedule : {Schedule::kDynamic, Schedule::kStatic}) {
-        const Tactic tactic{tile, threshold, schedule, 0};
-        const auto legal = [&](const ListedTile& listed) {
-          return same(listed) && illegal(listed.kind, tactic).empty();
-        };
-        if (std::any_of(kListed.begin(), kListed.end(), legal)) all.push_back(tactic);
-      }
+    for (const Schedule schedule : {Schedule::kDynamic, Schedule::kStatic}) {
+      const Tactic tactic{tile, kThreshold, schedule, 0};
+      const auto legal = [&](const ListedTile& listed) { return same(listed) && illegal(listed.kind, tactic).empty(); };
+      if (std::any_of(kListed.begin(), kListed.end(), legal)) all.push_back(tactic);
     }
   }
   return all;
