@@ -259,8 +259,9 @@ Evidence evidence_of_kernel(const std::string& name, int warps, const std::strin
   const sass::Program program = sass::test::program_of("kernels.sm_90a.cubin");
   sass::KernelReport report = sass::test::report_of(program, name, options);
   if (!ptx_loop.empty()) {
-    const auto functions = sass::read_ptx(
-        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(\n.param .u64 p\n)\n{\n" + ptx_loop + "}\n");
+    const std::string text =  // the functions look into it
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(\n.param .u64 p\n)\n{\n" + ptx_loop + "}\n";
+    const auto functions = sass::read_ptx(text);
     report.lints = sass::lint_ptx(functions.at(0), *sass::Machine::of("sm_90a").value());
   }
   const auto code = code_of(report);
