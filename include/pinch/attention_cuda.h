@@ -60,8 +60,8 @@ Result<AttentionPlan> plan_attention(const AttentionProblem& problem, int device
 ///   in.scale         above 0
 ///   in.cu_seqlens_*  their number is checked here, with total_q and total_kv; what they hold is read when the run
 ///   comes
-///                    to it. Offsets that descend or end elsewhere, or a sequence longer than planned, make the output
-///                    wrong
+///                    to it and trusted: offsets that descend or end elsewhere, or a sequence longer than planned, make
+///                    it read and write beyond the arrays
 ///   workspace        workspace_bytes() bytes or more, cleared once by clear_workspace(), then used by one run at a
 ///   time:
 ///                    it serves every plan of attention that it is large enough for. After a run that failed, or a

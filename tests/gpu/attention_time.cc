@@ -1,13 +1,17 @@
 // Times the sm_90a attention kernels on a GPU: warm, one replay of a captured launch at a time, all in turn.
-// Usage: attention_time CSV [--samples N] [--dim D] [--heads N] [--only TEXT] [SEQ...]
+// Usage: attention_time CSV [--regimes] [--samples N] [--dim D] [--heads N] [--only TEXT] [SEQ...]
 // b = 4, h = 16, full and causal. Every compiled kernel of the dim, with each launch knob worth a look. Every sample is
 // in the CSV; TFLOP/s counts visible pairs alone, preparation of fp8 and fp4 operands included ("both") or not
 // ("attend"). Exit status: 0, 77 skipped.
+// An H200 may draw 700 W: it runs at full clocks for some 60 ms, then at what that allows. --regimes times a kernel of
+// each kind (tile_kv 128, no split) by itself in both: the first replays after a pause, and those after half a second.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/attention/sm90/backend.h"
@@ -26,6 +30,7 @@ struct Timed {
   Part part;
   cuda::Graph graph;
   std::vector<double> samples_us;
+  double burst_us = 0, sustained_us = 0;  // of --regimes
 };
 
 double median(std::vector<double> samples) {
@@ -33,16 +38,31 @@ double median(std::vector<double> samples) {
   return samples[samples.size() / 2];
 }
 
+/// Medians of the first 7 replays after a pause, and of those in the last third of half a second.
+void time_alone(const cuda::Timer& timer, Timed& t) {
+  using Clock = std::chrono::steady_clock;
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  const auto next = [&] { t.samples_us.push_back(require(timer.warm_ns(t.graph), "timing") / 1e3); };
+  for (int i = 0; i < 7; ++i) next();
+  t.burst_us = median(t.samples_us);
+  for (const auto begin = Clock::now(); Clock::now() - begin < std::chrono::milliseconds(450);) next();
+  const auto last = static_cast<std::ptrdiff_t>(t.samples_us.size() / 3);
+  t.sustained_us = median({t.samples_us.end() - last, t.samples_us.end()});
+}
+
 int run(int argc, char** argv) {
   int samples = 9, dim = 128, heads = 0;
   std::vector<int> seqs;
   const char* csv_path = nullptr;
+  bool regimes = false;
   std::string only;  // what a kernel's "qk pv tactic" must contain
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--samples") == 0 && i + 1 < argc) {
       samples = std::atoi(argv[++i]);
     } else if (std::strcmp(argv[i], "--dim") == 0 && i + 1 < argc) {
       dim = std::atoi(argv[++i]);
+    } else if (std::strcmp(argv[i], "--regimes") == 0) {
+      regimes = true;
     } else if (std::strcmp(argv[i], "--heads") == 0 && i + 1 < argc) {
       heads = std::atoi(argv[++i]);
     } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
@@ -54,7 +74,7 @@ int run(int argc, char** argv) {
     }
   }
   if (csv_path == nullptr || samples < 3) {
-    std::printf("usage: attention_time CSV [--samples N] [--dim D] [--heads N] [--only TEXT] [SEQ...]\n");
+    std::printf("usage: attention_time CSV [--regimes] [--samples N] [--dim D] [--heads N] [--only TEXT] [SEQ...]\n");
     return 2;
   }
   if (seqs.empty()) seqs = {1024, 2048, 4096, 8192, 16384};
@@ -64,7 +84,9 @@ int run(int argc, char** argv) {
     std::printf("cannot write %s\n", csv_path);
     return 2;
   }
-  std::fprintf(csv, "batch,heads,seq,dim,causal,qk,pv,part,tactic,tflops,median_us,samples_us\n");
+  std::fprintf(csv, "%s\n",
+               regimes ? "seq,causal,qk,pv,part,tactic,burst_tflops,burst_us,sustained_tflops,sustained_us"
+                       : "batch,heads,seq,dim,causal,qk,pv,part,tactic,tflops,median_us,samples_us");
   cuda::Timer timer = require(cuda::Timer::create(0), "timer");
   const auto& facts = require(sm90::device_facts(0), "device");
   for (const int seq : seqs) {
@@ -87,6 +109,10 @@ int run(int argc, char** argv) {
             const std::string name = std::string(pinch::to_string(kernel.kind.qk)) + " " +
                                      std::string(pinch::to_string(kernel.kind.pv)) + " " + sm90::to_string(tactic);
             if (name.find(only) == std::string::npos) continue;
+            const auto& tile = kernel.tile;
+            if (regimes && (tile.tile_kv != 128 || tile.chunks > 1 || tile.exp2 != Exp2::kHardware ||
+                            schedule == sm90::Schedule::kStatic || (threshold == 0 && kernel.kind.pv == PvType::kBf16)))
+              continue;
             if (!sm90::illegal(kernel.kind, tactic).empty()) continue;
             AttentionData& d = data_of(kernel);
             if (threshold == 0 && kernel.kind.pv == PvType::kBf16 && schedule == sm90::Schedule::kStatic) continue;
@@ -103,7 +129,10 @@ int run(int argc, char** argv) {
           }
         }
       }
-      for (int round = -1; round < samples; ++round)
+      if (regimes) {
+        for (Timed& t : timed) time_alone(timer, t);
+      }
+      for (int round = -1; !regimes && round < samples; ++round)
         for (Timed& t : timed) {
           const double us = require(timer.warm_ns(t.graph), "timing") / 1e3;
           if (round >= 0) t.samples_us.push_back(us);
@@ -111,6 +140,17 @@ int run(int argc, char** argv) {
       const double pairs = causal ? 0.5 * seq * (seq + 1.0) : 1.0 * seq * seq;
       const double flops = 4.0 * pairs * dim * 4 * 16;
       for (const Timed& t : timed) {
+        if (regimes) {
+          const std::string what = std::to_string(seq) + (causal ? ",1," : ",0,") +
+                                   std::string(pinch::to_string(t.kernel->kind.qk)) + "," +
+                                   std::string(pinch::to_string(t.kernel->kind.pv)) + "," +
+                                   (t.part == Part::kAttend ? "attend," : "both,") + sm90::to_string(t.tactic);
+          std::fprintf(csv, "%s,%.1f,%.2f,%.1f,%.2f\n", what.c_str(), flops / t.burst_us / 1e6, t.burst_us,
+                       flops / t.sustained_us / 1e6, t.sustained_us);
+          std::printf("%-90s burst %7.1f sustained %7.1f TFLOP/s\n", what.c_str(), flops / t.burst_us / 1e6,
+                      flops / t.sustained_us / 1e6);
+          continue;
+        }
         const double us = median(t.samples_us);
         const char* part = t.part == Part::kAttend ? "attend" : "both";
         const std::string qk(pinch::to_string(t.kernel->kind.qk)), pv(pinch::to_string(t.kernel->kind.pv));

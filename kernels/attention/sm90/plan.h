@@ -35,7 +35,7 @@ struct LaunchCall {
   std::int64_t lse_head_stride = 0;
   float scale = 0;  // of the scores; above 0
   /// Variable lengths: batch + 1 ascending offsets each; both or none. The totals are their last elements, which the
-  /// host must know.
+  /// host must know. The kernel trusts what the offsets hold.
   const std::int32_t* cu_seqlens_q = nullptr;
   const std::int32_t* cu_seqlens_kv = nullptr;
   std::int64_t total_q = 0;
