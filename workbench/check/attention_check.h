@@ -1,9 +1,9 @@
 // Is the output of attention right? Some rows of every head, the first and the last among them, are compared with FP64;
 // all others must be finite and inside the hull of the values that they average.
 //
-// Tolerance, relative in the 2-norm over all compared rows, and four times it in each: the largest relative step of
-// each rounding, P's and V's to their type (bf16 2^-8, fp8 2^-4, fp4 1/5 and what underflows in a group, 1/4) and the
-// output's; with fp8 scores 0.1 more, two roundings of 2^-4 in scores of deviation 1.
+// Tolerance, relative in the 2-norm, root mean square over the compared rows, and four times it in each: the largest
+// step of each rounding, P's and V's to their type (bf16 2^-8, fp8 2^-4, fp4 1/5 and what underflows in a group, 1/4)
+// and the output's; with fp8 scores 0.1 more, two roundings of 2^-4 in scores of deviation 1.
 #pragma once
 
 #include <cstdint>
