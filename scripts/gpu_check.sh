@@ -91,7 +91,7 @@ provenance >"$out/provenance.json"
 tactics=full
 [ -z "$quick" ] || tactics=core
 # One tree: the whole project where it can be configured, else the kernels and their tests alone.
-preset=cuda build=build-cuda targets='--target sm90_check sm90_time sm90_truth front_door_test attention_front_door_test cuda_gemm_check_test c_api_cuda_test pinch_app'
+preset=cuda build=build-cuda targets='--target sm90_check sm90_time sm90_truth attention_check attention_handoff front_door_test attention_front_door_test cuda_gemm_check_test c_api_cuda_test pinch_app'
 if ! cmake --preset cuda -DPINCH_TACTICS=$tactics >"$out/configure.txt" 2>&1; then
   preset=gpu-check build=build-gpu targets=
 fi
@@ -112,10 +112,11 @@ else
   step check 200 $check full "$out/check.csv"
   tools='memcheck racecheck initcheck'
 fi
+step attention 60 $build/tests/bin/attention_check $([ -n "$quick" ] && echo reduced || echo full) "$out/attention.csv"
 find_cublas
 if [ $preset = cuda ]; then
   # The tests that are not run here by themselves.
-  step front_door 120 ctest --preset cuda -L gpu -E 'Gpu.(CheckerFindsPlantedFaults|EveryTacticMatchesTheReference)$'
+  step front_door 120 ctest --preset cuda -L gpu -E 'Gpu.(CheckerFindsPlantedFaults|EveryTacticMatchesTheReference|EveryAttentionKernelMatchesTheReference)$'
 else
   steps+=("$(printf '%-14s skipped       %s' front_door "$(grep -m1 -A2 'CMake Error' "$out/configure.txt" | tail -1)")")
 fi
