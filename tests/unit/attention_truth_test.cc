@@ -94,7 +94,7 @@ TEST(AttentionTruth, PicksArePinned) {
       EXPECT_EQ(pick(seq, causal, PvType::kBf16, QkType::kBf16),
                 "q128/kv128/stages2/hardware/linear/split1of1/chunks1/threshold0/dynamic/heads0");
       EXPECT_EQ(pick(seq, causal, PvType::kFp8, QkType::kBf16),
-                "q128/kv128/stages2/hardware/linear/split1of1/chunks1/threshold0/dynamic/heads0");
+                "q128/kv128/stages3/hardware/linear/split1of1/chunks1/threshold0/dynamic/heads0");
       EXPECT_EQ(pick(seq, causal, PvType::kFp8, QkType::kFp8),
                 "q128/kv128/stages3/hardware/linear/split1of1/chunks1/threshold0/dynamic/heads0");
       EXPECT_EQ(pick(seq, causal, PvType::kFp4, QkType::kBf16),
