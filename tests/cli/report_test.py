@@ -104,7 +104,8 @@ class File(ReportTest):
                          ["throughput", "pipeline", "schedule", "algebra", "handoff", "tactic", "proof"])
         self.assertEqual(len(by_title["Tactics"]["table"]["rows"]), len(self.documents["tune.json"]["picks"]))
         kinds = [bar["kind"] for bar in by_title["Tactics"]["bars"]["bars"]]
-        self.assertEqual(kinds.count("best"), 1 if self.documents["tune.json"]["best"] else 0)
+        tuned = self.documents["tune.json"]  # of which a busy machine may have timed little
+        self.assertEqual(kinds.count("best"), sum(pick["tactic"] == tuned["best"] and pick["median_ns"] is not None for pick in tuned["picks"]))
         sweep = sections[f"Sweep: {HOSTILE}"]
         heat = sweep["figures"][1]["table"]
         self.assertEqual((heat["columns"], heat["rows"][0]), (["tile \\ stages", "1", "2", "3"], ["2", "130 (default)", "135", "125"]))
