@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "apps/pinch/enum_option.h"
 #include "apps/pinch/interrupt.h"
 #include "apps/pinch/progress_bar.h"
+#include "src/core/json_text.h"
 #include "src/core/temporary_folder.h"
 #include "workbench/check/bisect.h"
 #include "workbench/check/flake.h"
@@ -172,8 +174,68 @@ Result<std::vector<Pair>> pairs_of(const CompareOptions& options) {
   return pairs;
 }
 
+// What a folder's manifest says of its inputs; none where it is no recording. Errors: kCorrupt where its outputs are no
+// longer those that were recorded.
+Result<std::optional<ordered_json>> recorded_inputs(const std::string& folder) {
+  std::ifstream file(folder + "/manifest.json");
+  if (!file) return std::optional<ordered_json>{};
+  const auto manifest = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!manifest.is_object() || !manifest.contains("outputs") || !manifest.contains("inputs")) {
+    return std::optional<ordered_json>{};
+  }
+  PINCH_ASSIGN(hashes, check::hash_folder(folder + "/outputs"));
+  const auto now = ordered_json::parse(json_text(ordered_json(hashes)));
+  for (const auto& [name, hash] : manifest["outputs"].items()) {
+    if (now.contains(name) && now[name] == hash) continue;
+    return Error{ErrorCode::kCorrupt,
+                 fmt::format("output {} {}; record it again", name,
+                             now.contains(name) ? "has changed since it was recorded" : "is not there any more"),
+                 folder};
+  }
+  return std::optional(manifest["inputs"]);
+}
+
+// Recordings of one program on two inputs differ for no fault of its own.
+Result<void> check_recordings(const CompareOptions& options) {
+  PINCH_ASSIGN(baseline, recorded_inputs(options.baseline));
+  const auto same_inputs = [&](const std::optional<ordered_json>& inputs, const std::string& where) -> Result<void> {
+    if (!baseline || !inputs || *baseline == *inputs) return {};
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("its inputs are not those of {}; record both with the same --inputs", options.baseline),
+                 where};
+  };
+  PINCH_ASSIGN(candidate, recorded_inputs(options.candidate));
+  PINCH_TRY(same_inputs(candidate, options.candidate));
+  PINCH_ASSIGN(reference, recorded_inputs(options.reference));
+  PINCH_TRY(same_inputs(reference, options.reference));
+  const std::string& given = options.program.program.inputs;
+  if (given.empty()) return {};
+  PINCH_ASSIGN(hashes, check::hash_folder(given));
+  return same_inputs(ordered_json::parse(json_text(ordered_json(hashes))), given);
+}
+
+// Without a type, bytes can be equal or not, and no more.
+Result<std::optional<check::Array::Layout>> as_bytes(const std::string& path) {
+  const std::string kind = fs::path(path).extension();
+  if (kind == ".npy" || kind == ".safetensors") return std::optional<check::Array::Layout>{};
+  std::error_code failed;
+  const auto size = fs::file_size(path, failed);
+  if (failed) return Error{ErrorCode::kNotFound, "cannot be read: " + failed.message(), path};
+  return std::optional(check::Array::Layout{DType::kU8, {static_cast<std::int64_t>(size)}});
+}
+
 Result<check::Gate> judge_pair(const CompareOptions& options, const Pair& pair,
-                               const std::optional<check::Array::Layout>& raw) {
+                               std::optional<check::Array::Layout> raw) {
+  if (!raw && options.change == check::Change::kReorder) {
+    PINCH_ASSIGN(bytes, as_bytes(pair.baseline));
+    PINCH_ASSIGN(others, as_bytes(pair.candidate));
+    if (bytes && others && bytes->shape != others->shape) {
+      check::Gate gate;
+      gate.reason = fmt::format("{} bytes where the baseline has {}", others->shape[0], bytes->shape[0]);
+      return gate;
+    }
+    raw = bytes;
+  }
   PINCH_ASSIGN(baseline, check::Array::open(pair.baseline, options.tensor, raw));
   PINCH_ASSIGN(candidate, check::Array::open(pair.candidate, options.tensor, raw));
   std::optional<check::Array> reference;
@@ -214,6 +276,7 @@ int compare(CompareOptions& options) {
     if (!type) return report(type.error());
     options.formats.intermediate = *type;
   }
+  if (const auto comparable = check_recordings(options); !comparable) return report(comparable.error());
   const auto pairs = pairs_of(options);
   if (!pairs) return report(pairs.error());
   ordered_json document, files = ordered_json::array();
@@ -235,7 +298,7 @@ int compare(CompareOptions& options) {
                        {"candidate", difference_json(difference)}};
     if (gate->baseline) {
       entry["baseline"] = difference_json(*gate->baseline);
-      entry["ratio_95"] = {gate->excess->low, gate->excess->high};
+      if (gate->excess) entry["ratio_95"] = {gate->excess->low, gate->excess->high};
     }
     if (gate->absolute_bound) entry["absolute_bound"] = *gate->absolute_bound;
     if (!pair.name.empty()) entry["output"] = pair.name;
@@ -282,7 +345,12 @@ Result<std::optional<check::Flake>> flake_baseline(const std::string& path) {
       !document.contains("differing") || !document["differing"].is_number_integer()) {
     return Error{ErrorCode::kCorrupt, "is no document of `pinch check flake --json FILE`", path};
   }
-  return std::optional(check::Flake{document["runs"].get<int>(), {}, document["differing"].get<int>()});
+  const auto runs = document["runs"].get<std::int64_t>(), differing = document["differing"].get<std::int64_t>();
+  if (runs < 1 || runs > std::numeric_limits<int>::max() || differing < 0 || differing >= runs) {
+    return Error{ErrorCode::kCorrupt,
+                 fmt::format("{} of {} runs cannot differ from the most frequent result", differing, runs), path};
+  }
+  return std::optional(check::Flake{static_cast<int>(runs), {}, static_cast<int>(differing)});
 }
 
 int flake(FlakeOptions& options) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "src/core/atomic_file.h"
+#include "src/core/json_text.h"
 
 namespace pinch::cli {
 
@@ -47,7 +48,7 @@ void JsonOption::add_to(CLI::App& command, const std::string& option, const std:
 
 Result<void> JsonOption::write(const nlohmann::ordered_json& document) const {
   if (!given()) return {};
-  const std::string text = document.dump(2) + "\n";
+  const std::string text = json_text(document, 2) + "\n";
   if (on_stdout()) {
     const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
     if (!written) return Error{ErrorCode::kIo, fmt::format("cannot write JSON: {}", std::strerror(errno)), "stdout"};

@@ -62,7 +62,8 @@ class Descriptor {
 // The read end of a pipe, and what came last through it.
 class Capture {
  public:
-  Capture(Descriptor read_end, std::size_t kept) : pipe_(std::move(read_end)), kept_(kept) {}
+  Capture(Descriptor read_end, std::size_t kept, std::function<void(std::string_view)> seen = {})
+      : pipe_(std::move(read_end)), kept_(kept), seen_(std::move(seen)) {}
 
   [[nodiscard]] int descriptor() const { return pipe_.get(); }
 
@@ -76,6 +77,7 @@ class Capture {
       if (got < 0 && errno == EAGAIN) return;
       if (got <= 0) return pipe_.close();
       total_ += static_cast<std::uint64_t>(got);
+      if (seen_) seen_({block.data(), static_cast<std::size_t>(got)});
       text_.append(block.data(), static_cast<std::size_t>(got));
       // Behind a subtraction, since a caller may keep all there is: twice that would be no number.
       if (text_.size() > kept_ && text_.size() - kept_ > kept_) text_.erase(0, text_.size() - kept_);
@@ -90,6 +92,7 @@ class Capture {
  private:
   Descriptor pipe_;
   std::size_t kept_;
+  std::function<void(std::string_view)> seen_;
   std::uint64_t total_ = 0;
   std::string text_;
 };
@@ -425,7 +428,7 @@ Result<Finished> run(const Command& command, const std::function<bool()>& stop_r
   out_pipe->write_end.close();
   err_pipe->write_end.close();
   const pid_t pid = tree->leader();
-  Capture out(std::move(out_pipe->read_end), command.stdout_kept);
+  Capture out(std::move(out_pipe->read_end), command.stdout_kept, command.stdout_seen);
   Capture err(std::move(err_pipe->read_end), kErrKept);
   const Descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 

@@ -30,7 +30,8 @@ struct Command {
   double timeout_s = 0;                                          ///< 0: no deadline
   std::uint64_t memory_bytes = 0;  ///< of each process's data (RLIMIT_DATA) and of the whole tree's RSS; 0: no limit
   std::vector<int> cpus;           ///< it may run on; empty: the caller's
-  std::size_t stdout_kept = std::size_t{1} << 20;  ///< the last bytes of stdout that are kept; all of it is read
+  std::size_t stdout_kept = std::size_t{1} << 20;     ///< the last bytes of stdout that are kept; all of it is read
+  std::function<void(std::string_view)> stdout_seen;  ///< is given all of it, piece by piece
 };
 
 enum class Ending : std::uint8_t { kExited, kSignalled, kTimedOut, kOutOfMemory, kStopped };

@@ -3,6 +3,7 @@
 import array
 import json
 import os
+import shutil
 import struct
 
 from harness import CliTest, ENVIRONMENT, FAILED
@@ -90,7 +91,7 @@ class Compare(CheckTest):
         raw.write_bytes(array.array("H", [0x3F80] * 12).tobytes())
         document = self.json_of("check", "compare", "--baseline", raw, "--candidate", raw, "--dtype", "bf16", "--shape", "3x4")
         self.assertEqual(document["candidate"]["elements"], 12)
-        self.refuses("check", "compare", "--baseline", raw, "--candidate", raw, says="must be given")
+        self.refuses("check", "compare", "--change", "algebra", "--baseline", raw, "--candidate", raw, says="must be given")
         self.refuses("check", "compare", "--baseline", raw, "--candidate", raw, "--dtype", "bf17", says="'bf17' is none of")
 
     def test_refuses_a_truncated_file(self):
@@ -115,6 +116,86 @@ class Record(CheckTest):
     def test_refuses_a_baseline_that_fails(self):
         self.refuses("check", "record", "--out", "x", "--", FAULTS, "segfault", says="SIGSEGV", code=FAILED)
         self.refuses("check", "record", "--out", "x", "--", "/no/such/program", says="/no/such/program")
+
+    def record(self, out, script, **options):
+        return self.json_of("check", "record", "--out", out, "--", "sh", "-c", script, **options)
+
+    def test_leaves_alone_what_is_no_recording(self):
+        for name, inside in (("outputs", "mine"), ("outputs/deep", "mine"), ("notes", "mine"), (".", "manifest.json")):
+            folder = self.folder / "p" / name
+            folder.mkdir(parents=True)
+            (folder / inside).write_text("{}")
+            self.refuses("check", "record", "--out", "p", "--", "true", says="a recording goes into a new or empty folder")
+            self.refuses("check", "record", "--out", ".", "--", "true", says="a recording goes into a new or empty folder",
+                         cwd=self.folder / "p")
+            self.assertEqual((folder / inside).read_text(), "{}")
+            self.assertEqual([each.name for each in self.folder.iterdir()], ["p"])
+            shutil.rmtree(self.folder / "p")
+        (self.folder / "file").write_text("x")
+        self.refuses("check", "record", "--out", "file", "--", "true", says="is no folder")
+
+    def test_an_earlier_recording_stays_until_the_next_is_done(self):
+        self.record("b1", "echo a >$PINCH_OUTPUTS/x.bin")
+        before = (self.folder / "b1" / "manifest.json").read_text()
+        self.refuses("check", "record", "--out", "b1", "--", "false", says="exited with 1", code=FAILED)
+        self.assertEqual((self.folder / "b1" / "manifest.json").read_text(), before)
+        self.assertEqual((self.folder / "b1" / "outputs" / "x.bin").read_text(), "a\n")
+        (self.folder / "b1" / "notes").write_text("mine")
+        self.refuses("check", "record", "--out", "b1", "--", "true", says='holds "notes"')
+        (self.folder / "b1" / "notes").unlink()
+        (self.folder / "link").symlink_to("b1")
+        self.record("link/", "echo b >$PINCH_OUTPUTS/y.bin")
+        self.assertEqual([each.name for each in (self.folder / "b1" / "outputs").iterdir()], ["y.bin"])
+        self.assertEqual(sorted(each.name for each in self.folder.iterdir()), ["b1", "link"])
+
+    def test_links_that_a_program_leaves_are_not_followed(self):
+        victim = self.folder / "victim"
+        victim.mkdir()
+        (victim / "mine").write_text("x")
+        script = f"rm -rf $PINCH_OUTPUTS; ln -s {victim} $PINCH_OUTPUTS"
+        self.refuses("check", "record", "--out", "x", "--", "sh", "-c", script, says="PINCH_OUTPUTS is no folder any more", code=FAILED)
+        document = self.json_of("check", "flake", "--runs", 2, "--", "sh", "-c", script, code=FAILED)
+        self.assertIn("no folder any more", document["clusters"][0]["ending"])
+        self.assertEqual((victim / "mine").read_text(), "x")
+        self.assertEqual(self.record("y", "ln -s l $PINCH_OUTPUTS/l; echo a >$PINCH_OUTPUTS/a")["outputs"].keys(), {"a"})
+        self.json_of("check", "flake", "--runs", 2, "--", "sh", "-c", "ln -s l $PINCH_OUTPUTS/l")
+
+    def test_stdout_and_files_without_a_type_compare_by_their_bytes(self):
+        compare = ("check", "compare", "--baseline", "a", "--candidate")
+        for script in ("echo %s", "echo %s >$PINCH_OUTPUTS/x.bin"):
+            self.assertEqual(len(self.record("a", script % "abc")["outputs"]), 1)
+            self.record("same", script % "abc")
+            self.record("other", script % "abd")
+            self.record("longer", script % "abcd")
+            self.assertTrue(self.json_of(*compare, "same")["bitwise"])
+            self.assertEqual(self.json_of(*compare, "other", code=FAILED)["pattern"], "one element: row 0, column 2")
+            self.assertEqual(self.json_of(*compare, "longer", code=FAILED)["reason"], "5 bytes where the baseline has 4")
+        self.record("a", "head -c 3000000 /dev/" + "zero; echo a")
+        self.record("b", "echo b; head -c 3000001 /dev/" + "zero")
+        self.json_of(*compare, "b", code=FAILED)
+        self.record("a", "true")
+        self.record("b", "true")
+        self.assertTrue(self.json_of(*compare, "b")["bitwise"])
+
+    def test_refuses_recordings_that_say_nothing_of_each_other(self):
+        (self.folder / "in").mkdir()
+        script = ("sh", "-c", "echo a >$PINCH_OUTPUTS/a")
+        for name in ("a", "b", "c"):
+            (self.folder / "in" / "x").write_text("one" if name == "a" else "two")
+            self.succeeds("check", "record", "--inputs", "in", "--out", name, "--", *script)
+        self.succeeds("check", "compare", "--baseline", "b", "--candidate", "c")
+        self.refuses("check", "compare", "--baseline", "a", "--candidate", "b", says="record both with the same --inputs")
+        self.refuses("check", "compare", "--baseline", "a", "--candidate", "a", "--inputs", "in", "--", *script, says="same --inputs")
+        (self.folder / "c" / "outputs" / "a").write_text("b")
+        self.refuses("check", "compare", "--baseline", "b", "--candidate", "c", says="output a has changed since it was recorded")
+        (self.folder / "c" / "outputs" / "a").unlink()
+        self.refuses("check", "compare", "--baseline", "b", "--candidate", "c", says="output a is not there any more")
+
+    def test_names_and_words_of_any_bytes_are_recorded(self):
+        manifest = self.record("x", "echo a >$PINCH_OUTPUTS/$(printf 'b\\377'); : '\udcff'", env={"OMP_X": "\udcfe"})
+        self.assertEqual(list(manifest["outputs"]), ["b\ufffd"])
+        self.assertEqual(manifest["variables"]["OMP_X"], "\ufffd")
+        self.json_of("check", "flake", "--runs", 2, "--", "sh", "-c", "echo a >$PINCH_OUTPUTS/$(printf 'b\\377')")
 
     def test_refuses_inputs_that_are_not_there(self):
         nowhere = self.folder / "nowhere"
@@ -169,6 +250,17 @@ class Flake(CheckTest):
         script = f"echo >>{count}; echo $(($(wc -l <{count}) % 2))"
         document = self.flake("--runs", 40, "--baseline", baseline, "--", "sh", "-c", script, code=FAILED)
         self.assertEqual(document["verdict"], "new")
+
+    def test_refuses_a_baseline_whose_numbers_cannot_be(self):
+        baseline = self.folder / "baseline.json"
+        for runs, differing in ((0, 0), (10, -1), (10, 10), (5, 6), (-3, 0), (1 << 40, 0)):
+            baseline.write_text(json.dumps({"runs": runs, "differing": differing}))
+            self.refuses("check", "flake", "--runs", 2, "--baseline", baseline, "--", "true", says=f"{differing} of {runs} runs cannot")
+
+    def test_all_of_stdout_counts(self):
+        count = self.folder / "count"
+        script = f"echo >>{count}; wc -l <{count}; head -c 3000000 {'/dev/zero'}"
+        self.assertEqual(self.flake("--runs", 3, "--", "sh", "-c", script, code=FAILED)["differing"], 2)
 
     def test_a_crash_is_a_cluster(self):
         document = self.flake("--runs", 3, "--", FAULTS, "segfault", code=FAILED)

@@ -195,6 +195,33 @@ TEST_F(GateTest, AlgebraHoldsTheErrorAgainstTheBaselines) {
   EXPECT_THAT(passes(with_nan).reason, StartsWith("masks: 1 elements"));
 }
 
+// Of 200 candidates as noisy as the baseline 5 are refused by chance, with a standard deviation of 2.2.
+TEST_F(GateTest, EquallyNoisyOnesPassWhereRowsAreFew) {
+  for (const Shape& shape : {Shape{4096}, Shape{1, 4096}, Shape{4, 1024}, Shape{1, 64}}) {
+    const auto count = static_cast<std::size_t>(*element_count(shape));
+    const auto exact = random(count);
+    const auto reference = array(exact, shape, DType::kF64);
+    int refused = 0, worse_refused = 0;
+    for (unsigned seed = 0; seed < 200; ++seed) {
+      const auto baseline = array(noisy(exact, 1, 2 * seed + 1), shape);
+      const auto refuses = [&](double scale) {
+        const auto candidate = array(noisy(exact, scale, 2 * seed + 2), shape);
+        const Gate gate = *judge(Change::kAlgebra, baseline, candidate, &reference, {DType::kBf16, 4096});
+        return !gate.passed && gate.reason.compare(0, 9, "relative:") == 0;
+      };
+      refused += refuses(1) ? 1 : 0;
+      if (seed < 20) worse_refused += refuses(count >= 4096 ? 1.3 : 3) ? 1 : 0;
+    }
+    EXPECT_LE(refused, 14) << pinch::to_string(shape);
+    EXPECT_GE(worse_refused, 19) << pinch::to_string(shape);
+  }
+  const auto few = array({1, 2, 3}, {3}), reference = array({1, 2, 3.00001}, {3}, DType::kF64);
+  const Gate gate = *judge(Change::kAlgebra, few, few, &reference);
+  EXPECT_TRUE(gate.passed);
+  EXPECT_FALSE(gate.excess);
+  EXPECT_THAT(gate.reason, HasSubstr("too few elements"));
+}
+
 TEST_F(GateTest, TwoThatAreEquallyWrongDoNotPass) {
   const auto exact = random(4096);
   auto wrong = exact;

@@ -107,8 +107,9 @@ Result<Difference> difference(const Array& a, const Array& b) {
   places.rows = std::max<std::int64_t>(1, result.elements / places.columns);
   places.in_row.resize(static_cast<std::size_t>(places.rows));
   places.in_column.resize(static_cast<std::size_t>(places.columns));
-  result.row_error2.resize(places.in_row.size());
-  result.row_norm2.resize(places.in_row.size());
+  const std::int64_t cuts =
+      places.rows < kFewRows ? std::min(places.columns, (kFewRowUnits + places.rows - 1) / places.rows) : 1;
+  result.unit_error2.resize(static_cast<std::size_t>(places.rows * cuts));
 
   std::vector<double> va(kBlock), vb(kBlock);
   double error2 = 0, norm2 = 0, other2 = 0, dot = 0, worst = -1;
@@ -120,6 +121,7 @@ Result<Difference> difference(const Array& a, const Array& b) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::int64_t at = first + static_cast<std::int64_t>(i);
       const auto row = static_cast<std::size_t>(at / places.columns);
+      const std::int64_t column = at % places.columns;
       const double x = va[i], y = vb[i];
       const Mask mx = mask_of(x), my = mask_of(y);
       if (mx != Mask::kFinite) ++result.nonfinite;
@@ -128,7 +130,7 @@ Result<Difference> difference(const Array& a, const Array& b) {
       if (differs) {
         ++result.differing;
         ++places.in_row[row];
-        ++places.in_column[static_cast<std::size_t>(at % places.columns)];
+        ++places.in_column[static_cast<std::size_t>(column)];
       }
       double gap = 0;
       if (mx != my) {
@@ -141,8 +143,9 @@ Result<Difference> difference(const Array& a, const Array& b) {
         norm2 += y * y;
         other2 += x * x;
         dot += x * y;
-        result.row_error2[row] += gap * gap;
-        result.row_norm2[row] += y * y;
+        result.unit_error2[cuts == 1 ? row
+                                     : row * static_cast<std::size_t>(cuts) +
+                                           static_cast<std::size_t>(column * cuts / places.columns)] += gap * gap;
         result.max_abs = std::max(result.max_abs, gap);
         const double ulps = gap / ulp_at(a.view().dtype, std::max(std::abs(x), std::abs(y)));
         const auto edge = std::find_if(kUlpEdges.begin(), kUlpEdges.end(), [&](double each) { return ulps <= each; });

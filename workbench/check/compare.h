@@ -15,6 +15,11 @@ namespace pinch::check {
 /// Elements whose values lie this many units in the last place apart: 0, 1, 2, up to 4, 16, 256, more.
 inline constexpr std::array<double, 6> kUlpEdges = {0, 1, 2, 4, 16, 256};
 
+/// Rows (the last axis is one) are the units that an interval is drawn over. Fewer than this many say nothing of their
+/// own spread, so each is cut into equal runs of neighbouring elements, kFewRowUnits of them in all where there are so
+/// many elements: errors are then taken as independent from run to run, no longer only from row to row.
+inline constexpr std::int64_t kFewRows = 30, kFewRowUnits = 64;
+
 /// Sums are in FP64, over elements that are finite on both sides.
 struct Difference {
   std::int64_t elements = 0;
@@ -29,9 +34,8 @@ struct Difference {
   std::vector<std::int64_t>
       worst;  ///< index of the element with the largest |a - b|; one whose mask differs comes first
   double worst_a = 0, worst_b = 0;
-  std::string pattern;             ///< what the differing elements have in common; empty: nothing differs
-  std::vector<double> row_error2;  ///< |a - b|^2 a row (the last axis is a row), for intervals over rows
-  std::vector<double> row_norm2;   ///< |b|^2 a row
+  std::string pattern;              ///< what the differing elements have in common; empty: nothing differs
+  std::vector<double> unit_error2;  ///< |a - b|^2 of each unit that intervals are drawn over, see kFewRows
 };
 
 /// `a` against `b`. Errors: kInvalidArgument where the shapes differ. Types may differ; then `bitwise` is false.

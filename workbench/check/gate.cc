@@ -13,15 +13,19 @@ namespace {
 
 constexpr int kResamples = 1000;
 
-// Of sqrt(sum of a's errors / sum of b's), rows drawn with replacement and in pairs.
-Band ratio_interval(const std::vector<double>& a, const std::vector<double>& b) {
+constexpr std::size_t kFewestUnits = 16;
+
+// Of sqrt(sum of a's errors / sum of b's), units drawn with replacement and in pairs. Too few units have none: an
+// interval over one has no width, and one over a handful is far too narrow.
+std::optional<Band> ratio_interval(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() < kFewestUnits) return std::nullopt;
   std::mt19937_64 random(1);
-  std::uniform_int_distribution<std::size_t> row(0, a.size() - 1);
+  std::uniform_int_distribution<std::size_t> unit(0, a.size() - 1);
   std::vector<double> ratios;
   for (int resample = 0; resample < kResamples; ++resample) {
     double over = 0, under = 0;
     for (std::size_t i = 0; i < a.size(); ++i) {
-      const std::size_t at = row(random);
+      const std::size_t at = unit(random);
       over += a[at];
       under += b[at];
     }
@@ -29,7 +33,7 @@ Band ratio_interval(const std::vector<double>& a, const std::vector<double>& b) 
   }
   std::sort(ratios.begin(), ratios.end());
   const auto at = [&](double p) { return ratios[static_cast<std::size_t>(p * (kResamples - 1))]; };
-  return {at(0.025), at(0.975)};
+  return Band{at(0.025), at(0.975)};
 }
 
 std::string failure_of(const Gate& gate, DType output) {
@@ -38,7 +42,7 @@ std::string failure_of(const Gate& gate, DType output) {
     return fmt::format("masks: {} elements are NaN or infinite where the reference is not, or the other way round",
                        ours.mask_differs);
   }
-  if (gate.baseline && gate.excess->low > 1) {
+  if (gate.excess && gate.excess->low > 1) {
     return fmt::format("relative: rel_l2 {:.3g} is above the baseline's {:.3g} (ratio {:.3f} to {:.3f} at 95%)",
                        ours.rel_l2, gate.baseline->rel_l2, gate.excess->low, gate.excess->high);
   }
@@ -81,14 +85,18 @@ Result<Gate> judge(Change change, const Array& baseline, const Array& candidate,
   }
   if (reference != nullptr) {
     PINCH_ASSIGN(theirs, difference(baseline, *reference));
-    gate.excess = ratio_interval(gate.candidate.row_error2, theirs.row_error2);
+    gate.excess = ratio_interval(gate.candidate.unit_error2, theirs.unit_error2);
     gate.baseline = std::move(theirs);
   }
   const DType output = candidate.view().dtype;
   gate.absolute_bound = absolute_bound(output, formats);
   gate.reason = failure_of(gate, output);
   gate.passed = gate.reason.empty();
-  if (gate.passed) gate.reason = "within the baseline's error and what the formats can cost";
+  if (gate.passed) {
+    gate.reason = gate.baseline && !gate.excess
+                      ? "within what the formats can cost; too few elements to compare the error with the baseline's"
+                      : "within the baseline's error and what the formats can cost";
+  }
   return gate;
 }
 

@@ -30,7 +30,8 @@ struct Gate {
   std::string reason;                    ///< which condition failed, or that all held
   Difference candidate;                  ///< against the reference where there is one, else against the baseline
   std::optional<Difference> baseline;    ///< against the reference
-  std::optional<Band> excess;            ///< of rel_l2(candidate) / rel_l2(baseline), paired bootstrap over rows
+  std::optional<Band> excess;            ///< of rel_l2(candidate) / rel_l2(baseline), paired bootstrap over rows;
+                                         ///< none for fewer than 16 elements
   std::optional<double> absolute_bound;  ///< on rel_l2, from the number format of the output
 };
 
@@ -47,8 +48,10 @@ double absolute_bound(DType output, const Formats& formats);
 /// kReorder passes where every byte is equal. kAlgebra passes where all of these hold:
 ///   masks     NaN and infinities are where the reference has them
 ///   relative  the candidate's rel_l2 is not above the baseline's: the 95% interval of their ratio is not wholly above
-///   1 largest   its largest error is at most twice the baseline's plus one ulp of the output there absolute  its
-///   rel_l2 is within absolute_bound, so that two that are equally wrong do not pass
+///             1, which it is by chance for about 1 in 40 that are equally noisy; over rows, or over runs of elements
+///             where rows are few (compare.h); not asked of fewer than 16 elements
+///   largest   its largest error is at most twice the baseline's plus one ulp of the output there
+///   absolute  its rel_l2 is within absolute_bound, so that two that are equally wrong do not pass
 /// all against the reference. Without a reference the baseline is taken for one, and masks and absolute decide. Errors:
 /// those of difference().
 Result<Gate> judge(Change change, const Array& baseline, const Array& candidate, const Array* reference,

@@ -16,6 +16,7 @@ struct Program {
   std::string inputs;  ///< folder given as PINCH_INPUTS; empty: none
   std::vector<std::pair<std::string, std::string>> environment;
   double timeout_s = 60;
+  std::string stdout_file;  ///< where all of its stdout is kept; empty: nowhere
 };
 
 struct ProgramRun {
@@ -34,9 +35,11 @@ struct ProgramRun {
 Result<ProgramRun> run_program(const Program& program, const std::string& outputs,
                                const std::function<bool()>& stop_requested = {});
 
-/// Runs it once and leaves FOLDER/outputs and FOLDER/manifest.json: the command, its outputs and inputs with their
-/// hashes, the program file's hash, the machine (environment.h) and the variables. Errors: those of run_program;
-/// kIllegal where the program failed.
+/// Runs it once and leaves FOLDER/outputs and FOLDER/manifest.json. Stdout is kept as the output "stdout" where it left
+/// no file. The manifest holds the command, its outputs and inputs with their hashes, the program file's hash, the
+/// machine (environment.h) and the variables. It is made beside FOLDER and takes its place whole, so an earlier
+/// recording there stays until this one is done. Errors: those of run_program; kIllegal where the program failed;
+/// kInvalidArgument where FOLDER holds anything else than a recording.
 Result<nlohmann::ordered_json> record(const Program& program, const std::string& folder,
                                       const std::function<bool()>& stop_requested = {});
 

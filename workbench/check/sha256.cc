@@ -13,38 +13,38 @@
 #include "src/core/file_error.h"
 
 namespace pinch::check {
-namespace {
 
-class Hasher {
- public:
-  Hasher() : context_(EVP_MD_CTX_new()) {
-    PINCH_ASSERT(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1, "libcrypto has SHA-256");
-  }
-  void add(const void* bytes, std::size_t size) {
-    PINCH_ASSERT(EVP_DigestUpdate(context_.get(), bytes, size) == 1, "hashing memory cannot fail");
-  }
-  std::string digits() {
-    std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
-    unsigned size = 0;
-    PINCH_ASSERT(EVP_DigestFinal_ex(context_.get(), digest.data(), &size) == 1, "hashing memory cannot fail");
-    std::string text;
-    for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", digest[i]);
-    return text;
-  }
-
- private:
+struct Sha256::State {
   struct Free {
     void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
   };
-  std::unique_ptr<EVP_MD_CTX, Free> context_;
+  std::unique_ptr<EVP_MD_CTX, Free> context{EVP_MD_CTX_new()};
 };
 
-}  // namespace
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  EVP_MD_CTX* context = state_->context.get();
+  PINCH_ASSERT(context && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1, "libcrypto has SHA-256");
+}
+
+Sha256::~Sha256() = default;
+
+void Sha256::add(std::span<const std::byte> bytes) {
+  PINCH_ASSERT(EVP_DigestUpdate(state_->context.get(), bytes.data(), bytes.size()) == 1, "hashing memory cannot fail");
+}
+
+std::string Sha256::digits() {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned size = 0;
+  PINCH_ASSERT(EVP_DigestFinal_ex(state_->context.get(), digest.data(), &size) == 1, "hashing memory cannot fail");
+  std::string text;
+  for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", digest[i]);
+  return text;
+}
 
 std::string sha256(std::span<const std::byte> bytes) {
-  Hasher hasher;
-  hasher.add(bytes.data(), bytes.size());
-  return hasher.digits();
+  Sha256 hash;
+  hash.add(bytes);
+  return hash.digits();
 }
 
 std::string sha256(std::string_view text) {
@@ -55,13 +55,13 @@ Result<std::string> sha256_file(const std::string& path) {
   const auto close = [](std::FILE* file) { return std::fclose(file); };
   const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "rb"), close);
   if (!file) return os_error(path, "be opened", errno);
-  Hasher hasher;
+  Sha256 hash;
   std::vector<char> block(1 << 18);
   for (std::size_t got = 0; (got = std::fread(block.data(), 1, block.size(), file.get())) > 0;) {
-    hasher.add(block.data(), got);
+    hash.add(std::string_view(block.data(), got));
   }
   if (std::ferror(file.get()) != 0) return os_error(path, "be read", errno);
-  return hasher.digits();
+  return hash.digits();
 }
 
 }  // namespace pinch::check

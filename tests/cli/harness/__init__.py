@@ -45,11 +45,11 @@ class CliTest(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="pinch_cli_"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def start(self, *args, env=None):
+    def start(self, *args, env=None, cwd=None):
         """The running program as a Popen, for tests that interrupt it or run two at once."""
-        return subprocess.Popen([self.program, *map(str, args)], env={**os.environ, **(env or {})}, cwd=self.folder,
+        return subprocess.Popen([self.program, *map(str, args)], env={**os.environ, **(env or {})}, cwd=cwd or self.folder,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True)
+                                text=True, errors="surrogateescape")
 
     def finish(self, process, timeout=DEFAULT_TIMEOUT_S):
         """Waits for a started program and returns its Run."""
@@ -62,9 +62,9 @@ class CliTest(unittest.TestCase):
             self.fail(f"no end after {timeout} s\n{Run(args, None, stdout, stderr)}")
         return Run(args, process.returncode, stdout, stderr)
 
-    def run_pinch(self, *args, env=None, timeout=DEFAULT_TIMEOUT_S):
+    def run_pinch(self, *args, env=None, cwd=None, timeout=DEFAULT_TIMEOUT_S):
         """Runs the program to its end, whatever its exit code; a death by signal fails the case."""
-        run = self.finish(self.start(*args, env=env), timeout)
+        run = self.finish(self.start(*args, env=env, cwd=cwd), timeout)
         if run.code < 0:
             self.fail(f"ended by {signal.Signals(-run.code).name}\n{run}")
         return run
