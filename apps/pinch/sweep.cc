@@ -10,6 +10,7 @@
 #include "apps/pinch/enum_option.h"
 #include "apps/pinch/interrupt.h"
 #include "apps/pinch/sweep_progress.h"
+#include "src/core/json_text.h"
 #include "workbench/sweep/effort.h"
 #include "workbench/sweep/replay.h"
 #include "workbench/sweep/run.h"
@@ -36,17 +37,17 @@ struct Options {
   JsonOption json;
 };
 
-int show_plan(const Options& options, const sweep::Subject& subject) {
+int show_plan(const Options& options, const sweep::Subject& subject, const InterruptGuard& interrupt) {
   sweep::Report report;
   report.subject = &subject;
   report.strategy = to_string(options.run.sweep.strategy);
   report.seed = options.run.sweep.seed;
   report.repeats = options.run.sweep.repeats;
   for (const sweep::Values& problem : sweep::problems(subject)) {
-    const sweep::Space space(subject, problem);
+    const sweep::Space space(subject, problem, [&] { return interrupt.requested(); });
     sweep::ProblemResult result;
     const auto legal = sweep::plan(space, subject, result);
-    if (!legal) return cli::report(legal.error());
+    if (!legal) return legal.error().code == ErrorCode::kInterrupted ? kSignalled : cli::report(legal.error());
     result.not_run = result.legal;
     if (!options.json.on_stdout()) {
       fmt::print("{}{}{}: {} legal of {:.0f} combinations\n", subject.name, result.text.empty() ? "" : " at ",
@@ -89,7 +90,7 @@ int finish(const Options& options, const sweep::Report& report, bool interrupted
       return cli::report(done.error());
   }
   if (!options.t4.empty()) {
-    if (const auto done = write_result(options.t4, sweep::to_t4(report).dump(2) + "\n", "T4 results"); !done)
+    if (const auto done = write_result(options.t4, json_text(sweep::to_t4(report), 2) + "\n", "T4 results"); !done)
       return cli::report(done.error());
   }
   if (const auto done = options.json.write(sweep::to_json(report)); !done) return cli::report(done.error());
@@ -120,9 +121,9 @@ int sweep_subject(Options& options) {
   const auto subject = sweep::read_subject(options.spec);
   if (!subject) return report(subject.error());
   if (const auto ready = sweep::prepare(*subject, options.run); !ready) return report(ready.error());
-  if (options.dry_run || options.list) return show_plan(options, *subject);
-
   const InterruptGuard interrupt;
+  if (options.dry_run || options.list) return show_plan(options, *subject, interrupt);
+
   auto progress = std::make_unique<SweepProgress>();
   sweep::RunHooks hooks;
   hooks.stop_requested = [&] { return interrupt.requested(); };
@@ -149,7 +150,8 @@ void add_sweep(CLI::App& app, int& status) {
           ->excludes(spec);
   add_enum(*command, "--strategy", options->run.sweep.strategy,
            {Strategy::kAll, Strategy::kRandom, Strategy::kHalving, Strategy::kLocal}, "Which points are run");
-  command->add_option("--points", options->run.sweep.points, "Run at most so many points")->check(CLI::PositiveNumber);
+  command->add_option("--points", options->run.sweep.points, "Run at most so many points")
+      ->check(CLI::Range(1, 1000000000));
   command
       ->add_option("--seconds", options->run.sweep.budget_s, "Start nothing new after so long a time, for each problem")
       ->check(CLI::PositiveNumber);

@@ -7,11 +7,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 
 from harness import FAILED, OK
-from harness.sweeps import by_knob, FAULTS, LOGGER, processes, read, ROOT, SweepTest
+from harness.sweeps import by_knob, FAULTS, LOGGER, processes, read, ROOT, SIGNALLED, SweepTest, wait_until
 
 
 class Verdicts(SweepTest):
@@ -170,6 +171,57 @@ reason = "the producer overtakes the consumer"
         self.assertEqual(len(shown), 1)
         self.assertEqual((shown[0]["knobs"], shown[0]["verdict"]), ({"stages": 3}, "wrong"))
         self.refuses(*self.arguments(spec, "--demonstrate", "other"), says="'other' is no contract; there are: 'handoff'")
+
+    def test_the_nearest_break_of_a_contract_is_found_in_a_billion_points(self):
+        knobs = "".join(f"[knobs.k{i}]\nkind = \"env\"\nvalues = {{from = 0, to = 9}}\ndefault = 0\n" for i in range(9))
+        head = 'name = "x"\ncommand = ["true"]\nmetric = {kind = "wall"}\n' + knobs
+        total = " + ".join(f"k{i}" for i in range(9))
+        spec = self.subject(head + f'[[contract]]\nid = "few"\nrequire = "{total} <= 2"\nreason = "because"\n')
+        document = self.sweep(spec, "--repeats", 1, "--points", 2, "--demonstrate", "few")
+        shown = [finding for finding in document["findings"] if finding["kind"] == "contract_broken"]
+        self.assertEqual([value for value in shown[0]["knobs"].values()], [0] * 8 + [3])
+        # What breaks this one, the constraint forbids; no search finds that out in time.
+        spec = self.subject(head + f'[[contract]]\nid = "few"\nrequire = "{total} <= 2"\nreason = "because"\n'
+                            + f'[[constraint]]\nrequire = "{total} <= 2 or 194 * ({total}) % 194 == 1"\nreason = "because"\n')
+        run = self.refuses(*self.arguments(spec, "--repeats", 1, "--points", 2, "--demonstrate", "few"), says="steps, up to")
+        self.assertIn("there may be one farther away", run.stderr)
+
+    def test_a_search_for_points_ends_when_asked(self):
+        knobs = "".join(f"[knobs.k{i}]\nkind = \"env\"\nvalues = {{from = 0, to = 9}}\ndefault = 0\n" for i in range(10))
+        total = " + ".join(f"k{i}" for i in range(10))
+        spec = self.subject('name = "x"\ncommand = ["true"]\nmetric = {kind = "wall"}\n' + knobs +
+                            f'[[constraint]]\nrequire = "{total} == 0 or 194 * ({total}) % 194 == 1"\nreason = "because"\n')
+        process = self.start(*self.arguments(spec))
+        wait_until(self.database.exists)  # the search begins after that
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(process, timeout=60).code, SIGNALLED)
+
+    def test_what_programs_do_to_their_folder_harms_nothing(self):
+        victim = self.folder / "victim"
+        victim.mkdir()
+        (victim / "mine").write_text("x")
+        spec = self.subject(f"""
+name = "links"
+command = ["sh", "-c", "case ${{kind}} in moved) rm -rf $PINCH_OUTPUTS; ln -s {victim} $PINCH_OUTPUTS;; circle) ln -s pinch_instrumented $PINCH_OUTPUTS/pinch_instrumented;; esac"]
+metric = {{kind = "wall"}}
+[knobs.kind]
+values = ["plain", "moved", "circle"]
+default = "plain"
+""")
+        points = by_knob(self.sweep(spec, "--repeats", 2, "--devices", "0,1"), "kind")
+        self.assertEqual({kind: point["verdict"] for kind, point in points.items()}, {"plain": "ok", "moved": "wrong", "circle": "ok"})
+        self.assertIn("PINCH_OUTPUTS is no folder any more", points["moved"]["detail"])
+        self.assertEqual((victim / "mine").read_text(), "x")
+
+    def test_paths_of_any_bytes_are_reported(self):
+        spec = self.folder / "b\udcffd.toml"
+        spec.write_text('name = "x"\ncommand = ["true"]\nmetric = {kind = "wall"}\n[knobs.k]\nkind = "env"\nvalues = [1]\ndefault = 1\n')
+        self.database = self.folder / "d\udcff.sqlite"
+        self.assertIn("b\ufffdd.toml", self.sweep(spec, "--repeats", 1)["file"])
+
+    def test_options_that_mean_nothing_are_refused(self):
+        spec = self.subject(LOGGER)
+        self.assertNotIn("00000000000", self.refuses(*self.arguments(spec, "--points", "0"), says="--points").stderr)
 
     def test_a_contract_that_is_none_is_refused_before_anything_runs(self):
         spec = self.subject(LOGGER)
@@ -425,6 +477,13 @@ class Strategies(SweepTest):
         self.assertEqual(self.json_of("sweep", "--replay", path)["best"]["knobs"], {"block_x": 16, "block_y": 1})
         path.write_text(json.dumps(self.RECORDED)[:-2] + ",\n")
         self.assertEqual(self.json_of("sweep", "--replay", path)["best"]["metric"], 2.5)
+        path.write_text(json.dumps({**self.RECORDED, "device_name": None, "kernel_name": 3}))
+        self.assertEqual(self.json_of("sweep", "--replay", path)["subject"], "recorded")
+        texts = {**self.RECORDED, "tune_params": {"block_x": [16, "16"], "block_y": [1]},
+                 "cache": {"a": {"block_x": 16, "block_y": 1, "time": 7}, "b": {"block_x": "16", "block_y": 1, "time": 5}}}
+        path.write_text(json.dumps(texts))
+        document = self.json_of("sweep", "--replay", path)
+        self.assertEqual([(p["knobs"]["block_x"], p["metric"]) for p in document["points"]], [(16, 7), ("16", 5)])
         path.write_text("{}")
         self.refuses("sweep", "--replay", path, says="\"tune_params_keys\" is missing")
 

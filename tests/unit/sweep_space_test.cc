@@ -94,6 +94,50 @@ TEST(SweepSpace, ListsAFewOfABillionWithoutVisitingThem) {
   for (const Choice& choice : found) ASSERT_EQ(space.broken(choice).value(), nullptr);
 }
 
+TEST(SweepSpace, FindsTheNearestPointWithoutVisitingTheOthers) {
+  const Subject subject = subject_of(rule("k0 + k1 + k2 + k3 + k4 + k5 + k6 + k7 + k8 > 21"), 9, 10);
+  const auto nearest = Space(subject, {}).nearest_legal(Choice(9, 0), 1'000'000);
+  ASSERT_TRUE(nearest.ok());
+  EXPECT_FALSE(nearest->gave_up);
+  EXPECT_EQ(nearest->changed, 2U) << "two knobs of 1 to 10 besides seven that are 1 reach 22";
+  EXPECT_EQ(nearest->choice, (Choice{0, 0, 0, 0, 0, 0, 0, 4, 9}));
+  const Subject none = subject_of(rule("(k0 * k1 + k2 * k3) % 977 == 976"), 4, 10);
+  EXPECT_FALSE(Space(none, {}).nearest_legal(Choice(4, 0), 1'000'000)->choice);
+  EXPECT_FALSE(Space(none, {}).nearest_legal(Choice(4, 0), 1'000'000)->gave_up);
+}
+
+TEST(SweepSpace, ASearchWithoutAnEndIsBoundedAndStopped) {
+  const Subject subject = subject_of(rule("194 * (k0 + k1 + k2 + k3 + k4 + k5 + k6 + k7 + k8) % 194 == 1"), 9, 10);
+  const auto nearest = Space(subject, {}).nearest_legal(Choice(9, 0), 20'000);
+  ASSERT_TRUE(nearest.ok());
+  EXPECT_TRUE(nearest->gave_up);
+  EXPECT_FALSE(nearest->choice);
+  int asked = 0;
+  const Space stopped(subject, {}, [&] { return ++asked == 3; });
+  const auto done = stopped.each_legal([](const Choice&) { return true; }, nullptr);
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().code, ErrorCode::kInterrupted);
+}
+
+TEST(SweepSpace, PointsOfDifferentValuesHaveDifferentTexts) {
+  Subject subject;
+  subject.knobs.resize(2);
+  subject.knobs[0].name = "a";
+  subject.knobs[0].values = {std::string("x"),   std::string("x,b=y"), std::string("\"x\""),
+                             std::int64_t{16},   std::string("16"),    true,
+                             std::string("true")};
+  subject.knobs[1].name = "b";
+  subject.knobs[1].values = {std::string("z"), std::string("y,b=z")};
+  const Space space(subject, {});
+  std::set<std::string> texts;
+  for (const Choice& choice : legal(space)) {
+    texts.insert(space.text(choice));
+    EXPECT_EQ(space.parse(space.text(choice)).value(), choice) << space.text(choice);
+  }
+  EXPECT_EQ(texts.size(), 14U);
+  EXPECT_EQ(space.text({0, 0}), "a=x,b=z");
+}
+
 TEST(SweepSpace, NamesTheRuleThatRefuses) {
   const Subject subject = subject_of(rule("k0 < 3") + rule("k1 < 3", "contract"), 2, 4);
   const Space space(subject, {});

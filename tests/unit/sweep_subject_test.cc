@@ -6,6 +6,7 @@
 namespace pinch::sweep {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -119,6 +120,16 @@ TEST(SubjectFile, RefusesWhatNoProgramCanBeGiven) {
   }
   EXPECT_THAT(error_of("", "name = \"x\"\ncommand = [\"./x\", \"a\\u0000b\"]\n[metric]\nkind = \"wall\"\n"),
               HasSubstr(":2: \"a\\x00b\" holds a NUL"));
+}
+
+TEST(SubjectFile, RefusesInputsThatLeaveTheirFolder) {
+  for (const char* name : {"../../../esc", "", "a/b", ".", "..", ".a", "a b", "/a"}) {
+    EXPECT_THAT(error_of(std::string("[inputs.\"") + name + "\"]\ndtype = \"f32\"\nshape = [1]\n"),
+                AllOf(HasSubstr(":16: input \"" + std::string(name) + "\" cannot be a file's name"),
+                      HasSubstr("use letters, digits")))
+        << name;
+  }
+  EXPECT_THAT(error_of("[limits]\ngpus = -1\n"), HasSubstr(":17: gpus is -1; 0 to 1024 are allowed"));
 }
 
 TEST(SubjectFile, Substitutes) {

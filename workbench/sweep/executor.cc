@@ -26,6 +26,12 @@ Result<void> make_folder(const std::string& path) {
   return {};
 }
 
+// Not one that a link leads to.
+bool is_folder(const std::string& path) {
+  std::error_code failed;
+  return fs::symlink_status(path, failed).type() == fs::file_type::directory;
+}
+
 }  // namespace
 
 OutputFolders::~OutputFolders() {
@@ -39,7 +45,7 @@ Result<std::string> OutputFolders::take() {
   if (!idle_.empty()) {
     std::string folder = std::move(idle_.back());
     idle_.pop_back();
-    if (fs::is_directory(folder, ignored)) return folder;
+    if (is_folder(folder)) return folder;
   }
   std::string folder = fmt::format("{}/{}-{}", parent_, ::getpid(), made_++);
   fs::remove_all(folder, ignored);
@@ -49,6 +55,10 @@ Result<std::string> OutputFolders::take() {
 
 void OutputFolders::give_back(std::string folder) {
   std::error_code failed;
+  if (!is_folder(folder)) {  // a program put a link in its place: what it leads to is not ours
+    fs::remove(folder, failed);
+    return;
+  }
   bool empty = true;
   for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
     std::error_code kept;

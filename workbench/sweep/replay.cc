@@ -86,8 +86,11 @@ Result<Recording> read_recording(const std::string& path) {
   Recording recording;
   Subject& subject = recording.subject;
   subject.file = path;
-  subject.name = document.value("kernel_name", "recorded");
-  recording.device = document.value("device_name", "");
+  const auto text_or = [&](const char* key, const char* otherwise) {  // some caches write null
+    return document.contains(key) && document[key].is_string() ? document[key].get<std::string>() : otherwise;
+  };
+  subject.name = text_or("kernel_name", "recorded");
+  recording.device = text_or("device_name", "");
   recording.absent.id = "recorded";
   recording.absent.reason = "not in the recording";
   subject.metric.kind = MetricKind::kJson;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "src/core/json_text.h"
 #include "workbench/check/environment.h"
 #include "workbench/store/location.h"
 
@@ -42,28 +43,27 @@ Result<void> prepare_slurm(RunRequest& request, const Subject& subject) {
   return {};
 }
 
+constexpr std::size_t kBreakingSteps = 2'000'000;  // about two seconds
+
 // The legal point nearest to the default but for the one rule, which it breaks.
-Result<Choice> breaking_point(const Subject& subject, const Values& problem, std::size_t rule) {
+Result<Choice> breaking_point(const Subject& subject, const Values& problem, std::size_t rule,
+                              const std::function<bool()>& stop_requested) {
   Subject opposite = subject;
   PINCH_ASSIGN(broken, Expression::parse("not (" + subject.rules[rule].require.text() + ")",
                                          subject.rules[rule].require.where()));
   opposite.rules[rule].require = std::move(broken);
-  const Space space(opposite, problem);
-  const Choice standard = space.standard();
-  std::optional<std::pair<std::size_t, Choice>> nearest;
-  PINCH_TRY(space.each_legal(
-      [&](const Choice& choice) {
-        std::size_t changed = 0;
-        for (std::size_t i = 0; i < choice.size(); ++i) changed += choice[i] != standard[i] ? 1 : 0;
-        if (!nearest || std::pair(changed, choice) < *nearest) nearest.emplace(changed, choice);
-        return true;
-      },
-      nullptr));
-  if (!nearest) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("no combination breaks '{}' alone", subject.rules[rule].id),
-                 subject.rules[rule].require.where()};
-  }
-  return nearest->second;
+  const Space space(opposite, problem, stop_requested);
+  PINCH_ASSIGN(nearest, space.nearest_legal(space.standard(), kBreakingSteps));
+  if (nearest.choice) return *nearest.choice;
+  const std::string& id = subject.rules[rule].id;
+  return Error{
+      ErrorCode::kInvalidArgument,
+      nearest.gave_up
+          ? fmt::format("no combination that breaks '{}' alone was found in {} steps, up to {} knobs away from "
+                        "the default; there may be one farther away",
+                        id, kBreakingSteps, nearest.changed)
+          : fmt::format("no combination breaks '{}' alone", id),
+      subject.rules[rule].require.where()};
 }
 
 // Places in subject.rules of the contracts that --demonstrate names.
@@ -88,10 +88,10 @@ Result<std::vector<std::size_t>> contracts_to_break(const RunRequest& request, c
 }
 
 Result<void> demonstrate(const std::vector<std::size_t>& contracts, const Subject& subject, const Values& problem,
-                         ProcessExecutor& executor, Report& report) {
+                         ProcessExecutor& executor, const std::function<bool()>& stop_requested, Report& report) {
   const Space space(subject, problem);
   for (const std::size_t contract : contracts) {
-    PINCH_ASSIGN(choice, breaking_point(subject, problem, contract));
+    PINCH_ASSIGN(choice, breaking_point(subject, problem, contract, stop_requested));
     PINCH_ASSIGN(shown, executor.demonstrate(space, choice, 5));
     report.demonstrations.push_back({&subject.rules[contract], problem_text(subject, problem), std::move(shown)});
   }
@@ -125,7 +125,7 @@ Result<void> sweep_problems(const Subject& subject, const RunRequest& request,
                             const std::vector<std::size_t>& contracts, const std::vector<StoredTrial>& stored,
                             ProcessExecutor& executor, const Hooks& hooks, Report& report) {
   for (const Values& problem : problems(subject)) {
-    const Space space(subject, problem);
+    const Space space(subject, problem, hooks.stop_requested);
     PINCH_ASSIGN(result, sweep_problem(space, subject, executor, request.sweep, stored, hooks));
     report.problems.push_back(std::move(result));
     report.inputs = executor.inputs();
@@ -133,7 +133,7 @@ Result<void> sweep_problems(const Subject& subject, const RunRequest& request,
       report.warnings.push_back(
           fmt::format("outputs were not compared: the default itself ended in {}", executor.baseline_failure()));
     }
-    PINCH_TRY(demonstrate(contracts, subject, problem, executor, report));
+    PINCH_TRY(demonstrate(contracts, subject, problem, executor, hooks.stop_requested, report));
     if (hooks.stop_requested()) break;
   }
   return {};
@@ -156,7 +156,7 @@ Result<Report> run(const Subject& subject, const RunRequest& request, const RunH
   PINCH_ASSIGN(key, sweep_key(subject, settings_text(request, environment)));
   PINCH_ASSIGN(store, SweepStore::open(path));
   bool told = false;
-  PINCH_TRY(store.begin({key, subject.name, request.sweep.seed, environment.dump(), request.fresh}, [&](int pid) {
+  PINCH_TRY(store.begin({key, subject.name, request.sweep.seed, json_text(environment), request.fresh}, [&](int pid) {
     if (!told) hooks.say(fmt::format("process {} runs this sweep; waiting, its trials count here too", pid));
     told = true;
     return !hooks.stop_requested();

@@ -11,7 +11,8 @@
 
 namespace pinch::sweep {
 
-Space::Space(const Subject& subject, Values problem) : subject_(subject), problem_(std::move(problem)) {}
+Space::Space(const Subject& subject, Values problem, std::function<bool()> stop_requested)
+    : subject_(subject), problem_(std::move(problem)), stop_requested_(std::move(stop_requested)) {}
 
 double Space::raw_size() const {
   double size = 1;
@@ -41,7 +42,7 @@ std::string Space::text(const Choice& choice) const {
   std::string text;
   for (std::size_t i = 0; i < choice.size(); ++i) {
     text += fmt::format("{}{}={}", i == 0 ? "" : ",", subject_.knobs[i].name,
-                        to_string(subject_.knobs[i].values[choice[i]]));
+                        listed(subject_.knobs[i].values[choice[i]], subject_.knobs[i].values));
   }
   return text;
 }
@@ -49,10 +50,9 @@ std::string Space::text(const Choice& choice) const {
 Result<Choice> Space::parse(std::string_view text) const {
   Choice choice = standard();
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string_view part = text.substr(at, end - at);
-    const std::size_t equals = std::min(part.find('='), part.size());
-    const std::string_view name = part.substr(0, equals);
+    const std::string_view rest = text.substr(at);
+    const std::size_t equals = std::min(rest.find_first_of("=,"), rest.size());
+    const std::string_view name = rest.substr(0, equals);
     const Knob* knob = subject_.knob(name);
     if (knob == nullptr) {
       std::vector<std::string> names;
@@ -60,15 +60,21 @@ Result<Choice> Space::parse(std::string_view text) const {
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("{} is no knob; {}", quote_name(name), did_you_mean(std::string(name), names)), ""};
     }
-    const std::string_view wanted = equals < part.size() ? part.substr(equals + 1) : "";
-    const auto found = std::find_if(knob->values.begin(), knob->values.end(),
-                                    [&](const Value& value) { return to_string(value) == wanted; });
+    // A quoted text may hold commas, so the values are looked for, not the end.
+    const std::string_view value = equals < rest.size() && rest[equals] == '=' ? rest.substr(equals + 1) : "";
+    std::size_t length = 0;
+    const auto found = std::find_if(knob->values.begin(), knob->values.end(), [&](const Value& each) {
+      const std::string each_text = listed(each, knob->values);
+      length = each_text.size();
+      return value.substr(0, length) == each_text && (value.size() == length || value[length] == ',');
+    });
     if (found == knob->values.end()) {
-      return Error{ErrorCode::kInvalidArgument, fmt::format("{} is no value of knob {}", quote_name(wanted), name), ""};
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{} is no value of knob {}", quote_name(value.substr(0, value.find(','))), name), ""};
     }
     choice[static_cast<std::size_t>(knob - subject_.knobs.data())] =
         static_cast<std::uint32_t>(found - knob->values.begin());
-    at = end + 1;
+    at += equals + 1 + length + 1;
   }
   return choice;
 }
@@ -92,7 +98,7 @@ Result<const Rule*> Space::broken(const Choice& choice) const {
 class Space::Search {
  public:
   Search(const Space& space, const std::function<bool(const Choice&)>& visit, std::vector<double>* excluded)
-      : subject_(space.subject_), visit_(visit), excluded_(excluded) {
+      : subject_(space.subject_), stop_requested_(space.stop_requested_), visit_(visit), excluded_(excluded) {
     std::vector<std::string> names;
     for (const Axis& axis : subject_.problem) names.push_back(axis.name);
     first_knob_ = names.size();
@@ -125,6 +131,15 @@ class Space::Search {
     for (const Rule& rule : subject_.rules) rules_.push_back(bind(rule.require));
     order_knobs();
   }
+
+  // Only what differs from `from` in at most so many knobs, and only so many steps.
+  void stay_near(const Choice& from, std::size_t changes, std::size_t steps) {
+    from_ = &from;
+    may_change_ = changes;
+    steps_left_ = steps;
+  }
+  [[nodiscard]] std::size_t steps_left() const { return steps_left_; }
+  [[nodiscard]] bool left_out() const { return left_out_; }  // something was too far
 
   Result<void> run() {
     update_lets(-1);
@@ -248,11 +263,27 @@ class Space::Search {
     return {};
   }
 
+  // Counts a step, and asks now and then whether to stop: a rule that prunes nothing may cost hours.
+  Result<void> step() {
+    constexpr std::size_t kStepsBetween = 1 << 12;
+    if (++steps_ % kStepsBetween == 0 && stop_requested_ && stop_requested_()) {
+      return Error{ErrorCode::kInterrupted, "stopped", ""};
+    }
+    if (--steps_left_ == 0) stopped_ = true;
+    return {};
+  }
+
   Result<void> descend(std::size_t depth) {
     if (depth == order_.size()) return visit_point();
     const std::size_t knob = order_[depth];
     const std::vector<Value>& values = subject_.knobs[knob].values;
     for (std::size_t i = 0; i < values.size() && !stopped_; ++i) {
+      const bool changes = from_ != nullptr && (*from_)[knob] != i;
+      if (changes && changed_ == may_change_) {
+        left_out_ = true;
+        continue;
+      }
+      PINCH_TRY(step());
       choice_[knob] = static_cast<std::uint32_t>(i);
       value_[first_knob_ + knob] = &values[i];
       update_lets(static_cast<int>(knob));
@@ -264,7 +295,9 @@ class Space::Search {
         if (excluded_ != nullptr) (*excluded_)[rule] += remaining_[depth + 1];
         break;
       }
+      changed_ += changes ? 1 : 0;
       if (legal) PINCH_TRY(descend(depth + 1));
+      changed_ -= changes ? 1 : 0;
     }
     value_[first_knob_ + knob] = nullptr;
     update_lets(static_cast<int>(knob));
@@ -272,6 +305,7 @@ class Space::Search {
   }
 
   const Subject& subject_;
+  const std::function<bool()>& stop_requested_;
   const std::function<bool(const Choice&)>& visit_;
   std::vector<double>* excluded_;
   std::size_t first_knob_ = 0, first_let_ = 0;
@@ -284,10 +318,33 @@ class Space::Search {
   std::vector<std::vector<std::size_t>> rules_of_depth_;
   Choice choice_;
   bool stopped_ = false;
+  const Choice* from_ = nullptr;
+  std::size_t may_change_ = 0, changed_ = 0;
+  std::size_t steps_ = 0, steps_left_ = std::numeric_limits<std::size_t>::max();
+  bool left_out_ = false;
 };
 
 Result<void> Space::each_legal(const std::function<bool(const Choice&)>& visit, std::vector<double>* excluded) const {
   return Search(*this, visit, excluded).run();
+}
+
+Result<Space::Nearest> Space::nearest_legal(const Choice& from, std::size_t steps) const {
+  Nearest nearest;
+  const std::function<bool(const Choice&)> visit = [&](const Choice& choice) {
+    if (!nearest.choice || choice < *nearest.choice) nearest.choice = choice;
+    return true;
+  };
+  // Nothing nearer is legal when a distance is searched, so all that is found there is at that distance.
+  for (bool farther = true; farther && !nearest.choice; ++nearest.changed) {
+    Search search(*this, visit, nullptr);
+    search.stay_near(from, nearest.changed, steps);
+    PINCH_TRY(search.run());
+    steps = search.steps_left();
+    nearest.gave_up = steps == 0;
+    farther = search.left_out() && !nearest.gave_up;
+  }
+  --nearest.changed;
+  return nearest;
 }
 
 std::vector<Values> problems(const Subject& subject) {
@@ -308,7 +365,8 @@ std::vector<Values> problems(const Subject& subject) {
 std::string problem_text(const Subject& subject, const Values& problem) {
   std::string text;
   for (const Axis& axis : subject.problem) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name, to_string(problem.find(axis.name)->second));
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name,
+                        listed(problem.find(axis.name)->second, axis.values));
   }
   return text;
 }

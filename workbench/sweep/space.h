@@ -17,8 +17,9 @@ using Choice = std::vector<std::uint32_t>;
 
 class Space {
  public:
-  /// `problem`: a value of each axis. The subject must outlive the space.
-  Space(const Subject& subject, Values problem);
+  /// `problem`: a value of each axis. The subject must outlive the space. `stop_requested` is asked while points are
+  /// searched for, which then ends in kInterrupted.
+  Space(const Subject& subject, Values problem, std::function<bool()> stop_requested = {});
 
   [[nodiscard]] const Values& problem() const { return problem_; }
   /// Combinations of knob values, legal or not.
@@ -39,10 +40,20 @@ class Space {
   /// that each rule refused, by the first one found. Errors: those of evaluating a rule or a let.
   Result<void> each_legal(const std::function<bool(const Choice&)>& visit, std::vector<double>* excluded) const;
 
+  struct Nearest {
+    std::optional<Choice> choice;
+    std::size_t changed = 0;  ///< knobs in which it differs; none found: so many were tried, and fewer
+    bool gave_up = false;     ///< the steps were used up before it was sure that there is none
+  };
+  /// The legal point that differs from `from` in the fewest knobs, the first in order among equals. A step gives one
+  /// knob one value; what is nearest after `steps` of them is returned. Errors: as each_legal().
+  [[nodiscard]] Result<Nearest> nearest_legal(const Choice& from, std::size_t steps) const;
+
  private:
   class Search;
   const Subject& subject_;
   Values problem_;
+  std::function<bool()> stop_requested_;
 };
 
 /// Every combination of the axes' values.

@@ -179,6 +179,13 @@ DType read_dtype(TomlReader& reader, const toml::table& table) {
                        true);
 }
 
+// A name becomes a file's name in the folder of inputs.
+bool names_file(std::string_view name) {
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  return !name.empty() && name.size() <= 200 && name.front() != '.' &&
+         name.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
 void read_inputs(TomlReader& reader, const toml::table& root, Subject& subject) {
   const toml::table* inputs = reader.table(root, "inputs");
   if (inputs == nullptr) return;
@@ -186,6 +193,12 @@ void read_inputs(TomlReader& reader, const toml::table& root, Subject& subject) 
     Input input;
     input.name = key.str();
     const toml::table* table = node.as_table();
+    if (!names_file(input.name)) {
+      return reader.fail(node,
+                         fmt::format("input {} cannot be a file's name: use letters, digits, '_', '-' and '.', the "
+                                     "last not first, 200 at most",
+                                     quote_name(input.name)));
+    }
     if (table == nullptr) return reader.fail(node, fmt::format("an input is a table: [inputs.{}]", input.name));
     reader.allow(*table, fmt::format("input {}", input.name), {"dtype", "shape", "distribution", "seed", "file"});
     input.file = reader.text(*table, "file");
@@ -267,7 +280,9 @@ void read_limits(TomlReader& reader, const toml::table& root, Subject& subject) 
   subject.timeout_s = reader.number(*table, "timeout_s", subject.timeout_s);
   subject.memory_bytes = static_cast<std::uint64_t>(std::min(reader.number(*table, "memory_mib", 1) * (1 << 20), 1e18));
   if (!table->contains("memory_mib")) subject.memory_bytes = 0;
-  subject.gpus = static_cast<int>(std::clamp<std::int64_t>(reader.integer(*table, "gpus", 0), 0, 1024));
+  const std::int64_t gpus = reader.integer(*table, "gpus", 0);
+  if (gpus < 0 || gpus > 1024) reader.fail(*table->get("gpus"), fmt::format("gpus is {}; 0 to 1024 are allowed", gpus));
+  subject.gpus = static_cast<int>(gpus);
   if (const toml::node* cpus = table->get("cpus")) {
     for (const Value& each : reader.values(*cpus)) {
       const auto* cpu = std::get_if<std::int64_t>(&each);

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "src/core/file_error.h"
+#include "src/core/json_text.h"
 #include "src/core/subprocess.h"
 
 namespace pinch::sweep {
@@ -185,7 +186,7 @@ Result<void> SweepStore::add(const StoredTrial& stored) {
       {sweep_, stored.key.problem, stored.key.point, std::string(to_string(stored.key.role)),
        static_cast<std::int64_t>(stored.key.round), stored.key.device, start_,
        std::string(measure::to_string(trial.verdict)), trial.detail, nlohmann::json(trial.samples).dump(), trial.wall_s,
-       trial.err, nlohmann::json(trial.outputs).dump(), trial.binary}));
+       trial.err, json_text(nlohmann::json(trial.outputs)), trial.binary}));
   return flusher_->request();
 }
 

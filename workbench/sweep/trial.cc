@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "src/core/json_text.h"
 #include "src/core/subprocess.h"
 #include "workbench/check/gate.h"
 #include "workbench/check/sha256.h"
@@ -128,8 +129,7 @@ Result<check::Array> open_output(const Output& output, const Values& values, con
 }  // namespace
 
 std::string readable(const std::string& bytes) {
-  const auto replace = nlohmann::json::error_handler_t::replace;
-  return nlohmann::json::parse(nlohmann::json(bytes).dump(-1, ' ', false, replace)).get<std::string>();
+  return nlohmann::json::parse(json_text(nlohmann::json(bytes))).get<std::string>();
 }
 
 Result<std::vector<double>> read_metric(const Metric& metric, const std::string& out, const std::string& outputs_folder,
@@ -222,8 +222,12 @@ Result<Trial> run_trial(const Subject& subject, const Setting& setting, const st
   }
   if (finished->left_behind > 0)
     trial.detail = fmt::format("left {} processes, which were killed", finished->left_behind);
+  std::error_code none;  // a link that leads in a circle is no file
+  if (std::filesystem::symlink_status(setting.outputs, none).type() != std::filesystem::file_type::directory) {
+    return failed(Verdict::kWrong, "PINCH_OUTPUTS is no folder any more; leave it where it is and write into it");
+  }
   // The marks of pinch/trace.h and pinch/trace.cuh leave it where they are compiled in.
-  if (std::filesystem::exists(setting.outputs + "/pinch_instrumented")) {
+  if (std::filesystem::exists(setting.outputs + "/pinch_instrumented", none)) {
     return failed(Verdict::kWrong,
                   "instrumented: built with PINCH_TRACE_LEVEL above 0, whose times rank nothing; build it without");
   }
