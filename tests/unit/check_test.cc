@@ -82,6 +82,16 @@ TEST_F(Compare, MeasuresAKnownDifference) {
   EXPECT_EQ(d->pattern, "one element: row 1, column 1");
 }
 
+TEST_F(Compare, HoldsOverTheWholeRangeOfDoubles) {
+  for (const double size : {1e-200, 1e200}) {
+    const auto d = difference(array({3 * size, 4 * size, 0, 1 * size}, {2, 2}, DType::kF64),
+                              array({3 * size, 4 * size, 0, 0}, {2, 2}, DType::kF64));
+    ASSERT_TRUE(d.ok());
+    EXPECT_NEAR(d->rel_l2, 1.0 / 5, 1e-12) << size;
+    EXPECT_NEAR(d->cosine, 25 / std::sqrt(25.0 * 26), 1e-12) << size;
+  }
+}
+
 TEST_F(Compare, CountsUnitsInTheLastPlace) {
   const float one = 1.0F;
   const double next = std::nextafter(one, 2.0F);

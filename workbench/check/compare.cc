@@ -87,6 +87,23 @@ std::string describe(const Places& places, std::int64_t differing) {
                      touched(places.in_column), places.columns);
 }
 
+// A power of two that keeps squares of f64 within its range, by the largest of b; other types' squares always are.
+double scale_of(const Array& b) {
+  constexpr int kHarmless = 300, kLargest = 1000;
+  if (b.view().dtype != DType::kF64) return 1;
+  double largest = 0;
+  std::vector<double> values(kBlock);
+  for (std::int64_t first = 0; first < b.size(); first += kBlock) {
+    const auto here = std::span(values).first(static_cast<std::size_t>(std::min(kBlock, b.size() - first)));
+    b.values(first, here);
+    for (const double value : here) {
+      if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+    }
+  }
+  const int exponent = largest > 0 ? std::ilogb(largest) : 0;
+  return std::abs(exponent) < kHarmless ? 1 : std::ldexp(1.0, -std::clamp(exponent, -kLargest, kLargest));
+}
+
 }  // namespace
 
 Result<Difference> difference(const Array& a, const Array& b) {
@@ -112,6 +129,7 @@ Result<Difference> difference(const Array& a, const Array& b) {
   result.unit_error2.resize(static_cast<std::size_t>(places.rows * cuts));
 
   std::vector<double> va(kBlock), vb(kBlock);
+  const double scale = scale_of(b);
   double error2 = 0, norm2 = 0, other2 = 0, dot = 0, worst = -1;
   std::int64_t worst_at = -1;
   for (std::int64_t first = 0; first < result.elements; first += kBlock) {
@@ -139,13 +157,15 @@ Result<Difference> difference(const Array& a, const Array& b) {
         gap = std::numeric_limits<double>::infinity();
       } else if (mx == Mask::kFinite) {
         gap = std::abs(x - y);
-        error2 += gap * gap;
-        norm2 += y * y;
-        other2 += x * x;
-        dot += x * y;
+        const double scaled_gap = gap * scale, scaled_x = x * scale, scaled_y = y * scale;
+        error2 += scaled_gap * scaled_gap;
+        norm2 += scaled_y * scaled_y;
+        other2 += scaled_x * scaled_x;
+        dot += scaled_x * scaled_y;
         result.unit_error2[cuts == 1 ? row
                                      : row * static_cast<std::size_t>(cuts) +
-                                           static_cast<std::size_t>(column * cuts / places.columns)] += gap * gap;
+                                           static_cast<std::size_t>(column * cuts / places.columns)] +=
+            scaled_gap * scaled_gap;
         result.max_abs = std::max(result.max_abs, gap);
         const double ulps = gap / ulp_at(a.view().dtype, std::max(std::abs(x), std::abs(y)));
         const auto edge = std::find_if(kUlpEdges.begin(), kUlpEdges.end(), [&](double each) { return ulps <= each; });
@@ -161,8 +181,8 @@ Result<Difference> difference(const Array& a, const Array& b) {
       }
     }
   }
-  result.rel_l2 = norm2 > 0 ? std::sqrt(error2 / norm2) : std::sqrt(error2);
-  result.cosine = norm2 > 0 && other2 > 0 ? dot / std::sqrt(norm2 * other2) : (norm2 == other2 ? 1 : 0);
+  result.rel_l2 = norm2 > 0 ? std::sqrt(error2 / norm2) : std::sqrt(error2) / scale;
+  result.cosine = norm2 > 0 && other2 > 0 ? dot / (std::sqrt(norm2) * std::sqrt(other2)) : (norm2 == other2 ? 1 : 0);
   if (worst_at >= 0) {
     result.worst.resize(shape.size());
     for (std::size_t axis = shape.size(); axis-- > 0; worst_at /= shape[axis])

@@ -35,7 +35,8 @@ struct Difference {
       worst;  ///< index of the element with the largest |a - b|; one whose mask differs comes first
   double worst_a = 0, worst_b = 0;
   std::string pattern;              ///< what the differing elements have in common; empty: nothing differs
-  std::vector<double> unit_error2;  ///< |a - b|^2 of each unit that intervals are drawn over, see kFewRows
+  std::vector<double> unit_error2;  ///< |a - b|^2 of each unit, on a scale that b alone sets, that intervals are drawn
+                                    ///< over, see kFewRows
 };
 
 /// `a` against `b`. Errors: kInvalidArgument where the shapes differ. Types may differ; then `bitwise` is false.

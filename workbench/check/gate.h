@@ -48,7 +48,7 @@ double absolute_bound(DType output, const Formats& formats);
 /// kReorder passes where every byte is equal. kAlgebra passes where all of these hold:
 ///   masks     NaN and infinities are where the reference has them
 ///   relative  the candidate's rel_l2 is not above the baseline's: the 95% interval of their ratio is not wholly above
-///             1, which it is by chance for about 1 in 40 that are equally noisy; over rows, or over runs of elements
+///             1, by chance for 1 in 40 equally noisy ones, 1 in 20 below 100 elements; over rows, or runs of elements
 ///             where rows are few (compare.h); not asked of fewer than 16 elements
 ///   largest   its largest error is at most twice the baseline's plus one ulp of the output there
 ///   absolute  its rel_l2 is within absolute_bound, so that two that are equally wrong do not pass
