@@ -171,6 +171,10 @@ Result<std::vector<Pair>> pairs_of(const CompareOptions& options) {
         {name, baseline + "/" + name, candidate + "/" + name, reference.empty() ? "" : reference + "/" + name});
   }
   if (pairs.empty()) return Error{ErrorCode::kNotFound, "has no outputs", baseline};
+  for (const auto& [name, hash] : others) {
+    if (!files.contains(name))
+      return Error{ErrorCode::kNotFound, fmt::format("has no output {}, which {} has", name, candidate), baseline};
+  }
   return pairs;
 }
 

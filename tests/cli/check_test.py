@@ -191,6 +191,12 @@ class Record(CheckTest):
         (self.folder / "c" / "outputs" / "a").unlink()
         self.refuses("check", "compare", "--baseline", "b", "--candidate", "c", says="output a is not there any more")
 
+    def test_refuses_recordings_of_other_outputs(self):
+        self.record("one", "echo a >$PINCH_OUTPUTS/a")
+        self.record("two", "echo a >$PINCH_OUTPUTS/a; echo b >$PINCH_OUTPUTS/b")
+        for baseline, candidate in (("one", "two"), ("two", "one")):
+            self.refuses("check", "compare", "--baseline", baseline, "--candidate", candidate, says="has no output b")
+
     def test_names_and_words_of_any_bytes_are_recorded(self):
         manifest = self.record("x", "echo a >$PINCH_OUTPUTS/$(printf 'b\\377'); : '\udcff'", env={"OMP_X": "\udcfe"})
         self.assertEqual(list(manifest["outputs"]), ["b\ufffd"])

@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "pinch/version.h"
+#include "src/core/json_text.h"
 #include "workbench/ladder/tune_evidence.h"
 #include "workbench/measure/clock.h"
 #include "workbench/store/binary_hash.h"
@@ -209,7 +210,7 @@ Result<TuneReport> tune(Task& task, const TuneRequest& request, store::TuneStore
   }
   const bool complete = report.result.stop != measure::StopReason::kInterrupted;
   if (complete && report.result.conclusion.decided) {
-    journal.finish(details_of(report).dump());
+    journal.finish(json_text(details_of(report)));
     report.run = journal.run();
   }
   find(task, request, ranked, report);

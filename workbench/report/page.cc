@@ -7,6 +7,7 @@
 #include "embedded/chart_js.h"
 #include "embedded/page_css.h"
 #include "embedded/page_js.h"
+#include "src/core/json_text.h"
 
 namespace pinch::report {
 namespace {
@@ -39,7 +40,7 @@ std::string escaped(std::string_view text) {
 // JSON as the text of a <script>, whose end and whose comments begin with "<".
 std::string for_script(const ordered_json& json) {
   std::string text;
-  for (const char c : json.dump()) text += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  for (const char c : json_text(json)) text += c == '<' ? std::string("\\u003c") : std::string(1, c);
   return text;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/core/file_error.h"
+#include "src/core/json_text.h"
 #include "workbench/trace/steps.h"
 
 namespace pinch::trace {
@@ -52,7 +53,7 @@ class TextFile {
 };
 
 std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump();
+  return json_text(nlohmann::json(text));
 }
 
 std::string escaped(const std::string& text) {
