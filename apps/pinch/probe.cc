@@ -73,6 +73,7 @@ int prove(const ProbeOptions& options) {
                                     {"expected", proof.expected},
                                     {"found", proof.found},
                                     {"others", proof.others},
+                                    {"base_opcode_only", proof.base_only},
                                     {"proved", proof.proved()}});
       ++(proof.proved() ? proved : failed);
       if (!proof.proved() && !options.json.on_stdout())
@@ -80,8 +81,8 @@ int prove(const ProbeOptions& options) {
     }
   }
   if (!options.json.on_stdout())
-    fmt::print("{}: {} loops proved, {} not, by {}, ptxas {}\n", module->arch, proved, failed, module->names,
-               module->ptxas);
+    fmt::print("{}: {} loops proved{}, {} not, by {}, ptxas {}\n", module->arch, proved,
+               module->names == "opcode map" ? " (base opcode only)" : "", failed, module->names, module->ptxas);
   const auto written = options.json.write(document);
   if (!written) return report(written.error());
   return failed == 0 ? kOk : kFailed;

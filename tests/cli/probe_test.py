@@ -42,7 +42,9 @@ class ProbeTest(CliTest):
         self.need_ptxas()
         document = self.json_of("probe", "--prove", "--arch", "90a", "--only", "^(ex2|rcp|lop3)", "--disassembler", "none")
         self.assertEqual(document["mnemonics_from"], "opcode map")
-        self.assertTrue(all(probe["proved"] for probe in document["probes"]))
+        self.assertTrue(all(probe["proved"] and probe["base_opcode_only"] for probe in document["probes"]))
+        text = self.succeeds("probe", "--prove", "--arch", "90a", "--only", "^lop3$", "--disassembler", "none").stdout
+        self.assertIn("loops proved (base opcode only), 0 not", text)
 
     def test_measures_the_cpu_and_writes_a_model_that_merges(self):
         out = self.folder / "here.json"

@@ -19,6 +19,7 @@
 #include "workbench/probe/bound.h"
 #include "workbench/probe/cpu_probe.h"
 #include "workbench/probe/cuda_probe.h"
+#include "workbench/probe/loop_proof.h"
 
 namespace pinch::probe {
 namespace {
@@ -414,18 +415,67 @@ TEST(CudaProof, CatchesAFoldedChainAndAWrongCount) {
             "expected 2 MUFU.EX2, found 0 (MUFU x 2 instead)");
   // The upper half of a product that nobody reads.
   EXPECT_EQ(proof_in("imad.wide", 2, std::vector<std::string>(2, "IMAD R0, R0, R1, RZ")),
-            "expected 2 IMAD.WIDE, found 0 (IMAD x 2 instead)");
+            "expected 2 IMAD.WIDE.U32, found 0 (IMAD x 2 instead)");
   EXPECT_EQ(proof_in("ldmatrix.x4", 1, {"LDSM.16.M88.2 R0, [R0]"}),
             "expected 1 LDSM.16.M88.4, found 0 (LDSM x 1 instead)");
+}
+
+// One instruction in the place of another that only its modifiers tell apart: nvdisasm names them.
+TEST(CudaProof, CatchesAnotherTypeOrCacheLevel) {
+  const struct {
+    const char *probe, *own, *other;
+  } cases[] = {{"ex2.f32", "MUFU.EX2", "MUFU.EX2.F16x2"},
+               {"ldg.l1", "LDG.E.64.STRONG.SM", "LDG.E.64.STRONG.GPU"},
+               {"ldg.l2", "LDG.E.64.STRONG.GPU", "LDG.E.64.STRONG.SM"},
+               {"lds.32", "LDS", "LDS.64"},
+               {"hfma2", "HFMA2", "HFMA2.BF16_V2"},
+               {"hfma2.bf16", "HFMA2.BF16_V2", "HFMA2"},
+               {"hfma2.bf16", "HFMA2.MMA.BF16_V2", "HFMA2.MMA"},
+               {"redux", "REDUX.MAX", "REDUX.SUM"},
+               {"wgmma.bf16.n64", "HGMMA.64x64x16.F32.BF16", "HGMMA.64x64x16.F32"},
+               {"wgmma.e4m3.n64", "QGMMA.64x64x32.F32.E4M3.E4M3", "QGMMA.64x64x32.F32.E5M2.E5M2"},
+               {"unpack.e4m3x2", "F2FP.F16.E4M3.UNPACK_B", "F2FP.F16.E5M2.UNPACK_B"}};
+  const auto is_proved = [](const char* probe, const std::string& instruction) {
+    std::vector<std::string> body{"WARPGROUP.ARRIVE", instruction + " R0, R0", "WARPGROUP.DEPBAR.LE gsb0, 0x0"};
+    if (probe[0] != 'w') body = {body[1]};
+    CudaModule module = planted(probe_named(probe), "k", 1, body);
+    EXPECT_TRUE(prove(module, {}).ok());
+    return module.kernels[0].proved();
+  };
+  for (const auto& p : cases) {
+    EXPECT_TRUE(is_proved(p.probe, p.own)) << p.probe;
+    EXPECT_FALSE(is_proved(p.probe, p.other)) << p.probe << " passed " << p.other;
+  }
+  // Two operations in one instruction's place: on sm_90 two MUFU do a pair.
+  EXPECT_EQ(proof_in("ex2.f16x2", 1, {"MUFU.EX2.BF16 R0, R0", "MUFU.EX2.BF16 R0, R0"}),
+            "expected 2 MUFU.EX2.F16, found 0 (MUFU x 2 instead)");
+  // The products of fp8 are those of f16: what unpacks their operands tells them apart.
+  std::vector<std::string> body(10, "F2FP.F16.E5M2.UNPACK_B R0, R0");
+  body.insert(body.end(), 2, "HMMA.16816.F32 R0, R0, R4, R0");
+  EXPECT_EQ(proof_in("mma.e4m3", 1, body), "2 HMMA.16816.F32, but 0 F2FP.F16.E4M3.UNPACK_B where 10 belong");
+  EXPECT_EQ(proof_in("mma.e5m2", 1, body).rfind("2 HMMA.16816.F32 with 10 others", 0), 0u);
+}
+
+TEST(CudaProof, SaysWhatItCouldNotSee) {
+  const std::vector<std::string> both{"HFMA2 R0, R0, R1, R2", "HFMA2.MMA R0, R0, R1, R2"};
+  EXPECT_EQ(proof_in("hfma2", 2, both), "2 HFMA2 (1 of them HFMA2.MMA)");
+  sass::Kernel empty;
+  const auto by_map = prove(empty, {{"LDG.E.64", 1}}, /*by_map=*/true);
+  EXPECT_TRUE(by_map[0].base_only);
+  Proof proof;
+  proof.opcode = "LDG.E.64";
+  proof.expected = proof.found = 4;
+  proof.base_only = true;
+  EXPECT_EQ(to_string(proof), "4 LDG.E.64 (base opcode only)");
 }
 
 TEST(CudaProof, CatchesProductsThatTheCompilerSerialised) {
   const std::string product = "HGMMA.64x128x16.F32.BF16 R24, R88, gdesc[UR8], R24", arrive = "WARPGROUP.ARRIVE",
                     wait = "WARPGROUP.DEPBAR.LE gsb0, 0x0";
   EXPECT_EQ(proof_in("wgmma.bf16.n128.registers", 2, {arrive, product, product, wait}),
-            "2 HGMMA.64x128x16 with 2 others (WARPGROUP x 2)");
+            "2 HGMMA.64x128x16.F32.BF16 with 2 others (WARPGROUP x 2)");
   EXPECT_EQ(proof_in("wgmma.bf16.n128.registers", 2, {arrive, product, wait, arrive, product, wait}),
-            "2 HGMMA.64x128x16, but 4 WARPGROUP where 2 belong");
+            "2 HGMMA.64x128x16.F32.BF16, but 4 WARPGROUP where 2 belong");
 }
 
 TEST(CudaProbes, AreWrittenForEveryArchAndRefusedForOthers) {

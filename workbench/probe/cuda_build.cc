@@ -86,10 +86,12 @@ Result<void> prove(CudaModule& module, const CudaOptions& options) {
     std::vector<Timed> timed;
     Timed beside;
     for (const CudaProbe* probe : kernel.probes) {
-      timed.push_back({probe->opcode, kernel.operations / static_cast<int>(kernel.probes.size()) * probe->per_op});
+      const int each = kernel.operations / static_cast<int>(kernel.probes.size());
+      timed.push_back({probe->opcode, each * probe->per_op, probe->also});
+      if (!probe->beside.empty()) beside = {probe->beside, each * probe->beside_per_op + probe->beside_per_loop, ""};
       // An arrival and a wait an iteration: one beside every product is a chain that ptxas serialised, whose figure
       // would be a latency.
-      if (probe->chain == Chain::kWarpgroup) beside = {"WARPGROUP", 2};
+      if (probe->chain == Chain::kWarpgroup) beside = {"WARPGROUP", 2, ""};
     }
     kernel.proofs = prove(found == by_name.end() ? sass::Kernel{} : *found->second, timed, by_map, beside);
     if (kernel.refused.empty()) continue;

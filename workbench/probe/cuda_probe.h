@@ -40,15 +40,18 @@ enum class Words {
 inline constexpr int kBulkBytes = 32768;  ///< of shared memory, for all copies in flight
 
 struct CudaProbe {
-  std::string name;    ///< "ex2.f32"
-  std::string opcode;  ///< of SASS, with the modifiers that tell it apart: "MUFU.EX2"
+  std::string name;         ///< "ex2.f32"
+  std::string opcode;       ///< of SASS, with all its modifiers as nvdisasm names them: "MUFU.EX2.F16"
+  std::string also = {};    ///< another that counts as it, where the operation takes both: "HFMA2.MMA"
+  std::string beside = {};  ///< what tells two operations of one opcode apart; so many an operation, and an iteration:
+  int beside_per_op = 0, beside_per_loop = 0;
   Chain chain = Chain::kInteger;
   /// {c} the chain; {f} {h} invariant floats, {r} {s} integers, {p} {q} pairs of floats; {x} float, {i} {j} {o} 32-bit,
   /// {k} {l} 16-bit, {b} 8-bit and {t} predicate scratch; {m} the floats of a product and {m0} {m1} {m2} the first of
   /// them, {a} its four registers of A, {u} {v} its matrix descriptors. Of a copy: {i} where in shared memory, {j} its
   /// barrier, {y} where in global memory, {n} copies that may be in flight beside it.
   std::string ptx;
-  int per_op = 1;                 ///< of `opcode` an operation
+  int per_op = 1;                 ///< of `opcode` and `also` an operation
   int min_sm = 80, max_sm = 999;  ///< the same name may stand for other code on other architectures
   int most_chains = 16;
   int columns = 0;  ///< N of a warpgroup's product

@@ -22,9 +22,16 @@ bool is_shortened(std::string_view a, const std::string& b) {
   return a.substr(0, a.find('.')) == std::string_view(b).substr(0, b.find('.'));
 }
 
+// "MUFU.EX2" is neither "MUFU.EX2.F16" nor the reverse. The map knows IMAD.HI and IMAD.WIDE, which have words of their
+// own, and not what else follows them.
 bool is_opcode(const sass::Instruction& i, const std::string& opcode, bool by_map) {
-  const bool whole = !by_map || i.is("IMAD");  // the map knows IMAD.HI and IMAD.WIDE: they have words of their own
-  return whole ? i.is(opcode) : is_shortened(i.mnemonic, opcode);
+  if (!by_map) return i.mnemonic == opcode;
+  if (i.is("IMAD")) return i.mnemonic == opcode.substr(0, opcode.find('.', opcode.find('.') + 1));
+  return is_shortened(i.mnemonic, opcode);
+}
+
+bool is_timed(const sass::Instruction& i, const Timed& timed, bool by_map) {
+  return is_opcode(i, timed.opcode, by_map) || (!timed.also.empty() && is_opcode(i, timed.also, by_map));
 }
 
 }  // namespace
@@ -49,13 +56,14 @@ std::vector<Proof> prove(const sass::Kernel& kernel, const std::vector<Timed>& t
     const sass::Instruction& i = kernel.instructions[static_cast<std::size_t>(at)];
     std::vector<std::size_t> which;
     for (std::size_t t = 0; t < count; ++t) {
-      if (is_opcode(i, timed[t].opcode, by_map)) which.push_back(t);
+      if (is_timed(i, timed[t], by_map)) which.push_back(t);
     }
     for (const std::size_t t : which) {
       ++proofs[t].found;
+      proofs[t].of_also += !timed[t].also.empty() && !is_opcode(i, timed[t].opcode, by_map);
       for (const std::size_t other : which) mixed[t][other] = true;
     }
-    if (!beside.opcode.empty()) beside_found += i.is(beside.opcode);
+    if (!beside.opcode.empty()) beside_found += by_map ? is_shortened(i.mnemonic, beside.opcode) : i.is(beside.opcode);
     if (which.empty()) ++others[i.known() ? std::string(i.base()) : "unknown"];
   }
   // The counter, its compare and the branch are the loop's own.
@@ -68,6 +76,8 @@ std::vector<Proof> prove(const sass::Kernel& kernel, const std::vector<Timed>& t
   for (std::size_t t = 0; t < count; ++t) {
     Proof& proof = proofs[t];
     proof.opcode = timed[t].opcode;
+    proof.also = timed[t].also;
+    proof.base_only = by_map;
     proof.expected = timed[t].count;
     for (std::size_t other = 0; other < count; ++other) {
       if (other != t && (mixed[t][other] || timed[other].opcode == proof.opcode)) proof.expected += timed[other].count;

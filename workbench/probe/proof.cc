@@ -13,7 +13,9 @@ std::string to_string(const Proof& proof) {
     return fmt::format("expected {} {}, found {}{}", proof.expected, proof.opcode, proof.found,
                        proof.instead.empty() ? "" : fmt::format(" ({} instead)", proof.instead));
   }
-  return fmt::format("{} {}{}", proof.found, proof.opcode,
+  return fmt::format("{} {}{}{}{}", proof.found, proof.opcode,
+                     proof.of_also == 0 ? "" : fmt::format(" ({} of them {})", proof.of_also, proof.also),
+                     proof.base_only ? " (base opcode only)" : "",
                      proof.others == 0 ? "" : fmt::format(" with {} others ({})", proof.others, proof.instead));
 }
 

@@ -13,14 +13,17 @@ struct Proof {
   std::string instead;  ///< the most frequent of those, "FADD x 64"; empty where there is none
   std::string beside;   ///< an opcode that must stand beside them, "WARPGROUP"; empty: none
   int beside_expected = 0, beside_found = 0;
+  std::string also = {};   ///< another opcode that counts as it; empty: none
+  int of_also = 0;         ///< of `found`, those
+  bool base_only = false;  ///< the modifiers are not known: other types and cache levels would pass as well
 
   /// The loop holds exactly what is timed. `others` may stand beside it where the operation needs them (a range
   /// reduction, a move); the text of a figure names them.
   [[nodiscard]] bool proved() const { return expected > 0 && found == expected && beside_found == beside_expected; }
 };
 
-/// "64 MUFU.EX2", "64 MUFU.RCP + 64 FADD", "expected 64 MUFU.RCP, found 0 (FADD x 1
-/// instead)", "8 HGMMA, but 16 WARPGROUP where 2 belong".
+/// "64 MUFU.EX2", "32 HFMA2 (16 of them HFMA2.MMA)", "64 LDG.E.64 (base opcode only)", "expected 64 MUFU.RCP, found 0
+/// (FADD x 1 instead)", "8 HGMMA, but 16 WARPGROUP where 2 belong".
 [[nodiscard]] std::string to_string(const Proof& proof);
 
 }  // namespace pinch::probe
