@@ -48,6 +48,7 @@ nlohmann::ordered_json to_json(const probe::Bound& bound) {
   nlohmann::ordered_json document{
       {"units", units}, {"bound_by", bound.by}, {"bound_cycles", bound.cycles}, {"next", next}};
   if (!bound.counted_as.empty()) document["counted_as"] = bound.counted_as;
+  if (!bound.sharing_unknown.empty()) document["sharing_unknown"] = bound.sharing_unknown;
   return document;
 }
 
@@ -55,6 +56,8 @@ void print(const probe::Bound& bound) {
   for (const auto& [name, cycles] : bound.units)
     fmt::print("{:<14} {:>10.1f} cycles{}\n", name, cycles, name == bound.by ? "  <- bound" : "");
   for (const auto& [name, entry] : bound.counted_as) fmt::print("{} counted as {}\n", name, entry);
+  for (const std::string& both : bound.sharing_unknown)
+    fmt::print("{}: never measured whether they share a unit; added up apart, which may be too low\n", both);
   for (const auto& step : bound.next)
     fmt::print("without {}: {:.1f} cycles, bound by {}\n", step.relieved, step.cycles, step.by);
 }

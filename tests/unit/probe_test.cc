@@ -269,6 +269,14 @@ TEST(MachineModel, GroupsWhatDoesNotOverlap) {
   EXPECT_NE(model.find("d")->group, model.find("a")->group);
 }
 
+TEST(MachineModel, DecidesNothingByAnOverlapInTheMiddle) {
+  EXPECT_EQ(sharing_of({"mma", "lop3", 1.0941, 1.3334, 0, true, ""}), Sharing::kUnknown);  // of an H200
+  EXPECT_EQ(sharing_of({"a", "b", 1.02, 1.3334, 0, true, ""}), Sharing::kOneUnit);
+  EXPECT_EQ(sharing_of({"a", "b", 1.32, 1.3334, 0, true, ""}), Sharing::kApart);
+  EXPECT_EQ(sharing_of({"a", "b", 1.02, 2, 0.2, true, "spread"}), Sharing::kUnknown);
+  EXPECT_EQ(sharing_of({"a", "b", 1.02, 2, 0, false, ""}), Sharing::kUnknown);
+}
+
 TEST(Bounds, NameTheUnitAndWhatIsLeft) {
   // exp2 of a 128 x 128 tile on one of four sub-partitions of an sm_103: 4 cycles each.
   const auto counts = parse_counts("MUFU.EX2=128,F2FP=64");
@@ -303,6 +311,19 @@ TEST(Bounds, ShareAUnitWithinAGroupOfAModel) {
   const auto unknown = bound({{"fnord", 1}}, model);
   ASSERT_FALSE(unknown.ok());
   EXPECT_THAT(unknown.error().message(), HasSubstr("cvt ex2 ffma"));
+}
+
+TEST(Bounds, NameWhatWasNeverShownToBeOneUnitOrTwo) {
+  Model model;
+  for (const char* name : {"lop3", "prmt", "iadd3", "ffma"})
+    model.entries.push_back(entry_of(name, 64, Origin::kMeasured));
+  model.entries[0].group = model.entries[1].group = "lop3";
+  model.pairs = {{"ffma", "prmt", 1.95, 2, 0, true, ""}, {"iadd3", "lop3", 1.5, 2, 0, true, ""}};
+  const auto result = bound({{"lop3", 64}, {"iadd3", 64}, {"ffma", 1}}, model);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->cycles, 129);  // issue; 256 if the first two share a unit
+  EXPECT_THAT(result->sharing_unknown, ElementsAre("ffma, iadd3", "iadd3, lop3"));  // a group's pair speaks for it
+  EXPECT_TRUE(bound({{"lop3", 64}, {"prmt", 64}}, model)->sharing_unknown.empty());
 }
 
 TEST(Bounds, SayWhichEntryStandsForAnOpcodeOfSeveral) {
@@ -614,6 +635,44 @@ TEST(CudaMeasurement, FindsRatesLatenciesAndUnits) {
   EXPECT_NEAR(pair->overlap.value(), 1, 1e-9);
   EXPECT_NEAR(pair->most, 1, 1e-9);
   EXPECT_TRUE(parse_model(to_json(*model).dump(), "text").ok());
+}
+
+TEST(CudaMeasurement, GivesTheLatencyOfOneInstructionOrSaysOfWhich) {
+  const std::vector<CudaProbe> probes = [] {
+    std::vector<CudaProbe> made = planted_probes();
+    made[0].per_op = made[0].chained = 2;  // two of one opcode: half of the chain's time
+    made[2].also = "ffma.other";
+    return made;
+  }();
+  CudaModule module = planted_module();
+  for (CudaKernel& kernel : module.kernels) {
+    for (std::size_t p = 0; p < kernel.probes.size(); ++p) {
+      const auto which = static_cast<std::size_t>(kernel.probes[p] - planted_probes().data());
+      kernel.probes[p] = &probes[which];
+      if (which == 1 && kernel.probes.size() == 1) {
+        kernel.proofs[p].others = kernel.operations;
+        kernel.proofs[p].instead = fmt::format("FADD x {}", kernel.operations);
+      }
+      if (which == 2) {
+        kernel.proofs[p].also = "ffma.other";
+        kernel.proofs[p].of_also = kernel.operations / 2;
+      }
+    }
+  }
+  const auto model = measure_cuda(module, {}, []() -> Result<std::unique_ptr<CudaDevice>> {
+    return std::unique_ptr<CudaDevice>(new PlantedDevice([](double cycles) { return cycles; }));
+  });
+  ASSERT_TRUE(model.ok()) << model.error().message();
+  EXPECT_NEAR(model->find("lop3.latency")->value.value(), 8, 1e-9);
+  EXPECT_NEAR(model->find("prmt.latency")->value.value(), 16, 1e-9);
+  EXPECT_THAT(model->find("prmt.latency")->proof, HasSubstr("of the whole chain, with FADD x 32"));
+  EXPECT_THAT(model->find("ffma.latency")->proof, HasSubstr("the mean of a chain of ffma and ffma.other"));
+  for (const Overlap& pair : model->pairs) {
+    if (pair.first == "ffma" || pair.second == "ffma") {
+      EXPECT_THAT(pair.mark, HasSubstr("decides nothing"));
+    }
+  }
+  EXPECT_EQ(model->find("shf.latency")->proof.find("chain"), std::string::npos);
 }
 
 // One probe is lost with its pairs, and says why; all others are as they were.

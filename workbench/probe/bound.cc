@@ -47,6 +47,18 @@ bool is(std::string_view opcode, std::string_view name) {
   return opcode.substr(0, name.size()) == name && (opcode.size() == name.size() || opcode[name.size()] == '.');
 }
 
+// A pair of one of the unit of `a` and one of that of `b` shows two units.
+bool are_apart(const Model& model, const Entry* a, const Entry* b) {
+  const auto is_of = [&](const std::string& name, const Entry* unit) {
+    const Entry* entry = model.find(name);
+    return name == unit->name || (entry != nullptr && !entry->group.empty() && entry->group == unit->group);
+  };
+  return std::any_of(model.pairs.begin(), model.pairs.end(), [&](const Overlap& p) {
+    return sharing_of(p) == Sharing::kApart &&
+           ((is_of(p.first, a) && is_of(p.second, b)) || (is_of(p.first, b) && is_of(p.second, a)));
+  });
+}
+
 std::string names_of(const Counts& counts) {
   std::string names;
   for (const auto& [name, count] : counts) names += (names.empty() ? "" : " ") + name;
@@ -178,6 +190,7 @@ Result<LoopCost> move_in_loop(const LoopCost& loop, const std::string& text) {
 Result<Bound> bound(const Counts& counts, const Model& model) {
   std::map<std::string, double> units;
   std::map<std::string, std::string> counted_as;
+  std::map<std::string, const Entry*> used;  // by unit, the first of each
   const auto has_rate = [](const Entry& e) { return e.unit == "lanes/clk/SM" && e.value; };
   for (const auto& [name, count] : counts) {
     const Entry* entry = model.find(name);
@@ -197,10 +210,17 @@ Result<Bound> bound(const Counts& counts, const Model& model) {
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("'{}' has no rate in {}; there are {}", name, model.name, fmt::join(names, " ")), ""};
     }
-    units[entry->group.empty() ? entry->name : entry->group] += count * kLanesOfIssue / *entry->value;
+    const std::string& unit = entry->group.empty() ? entry->name : entry->group;
+    units[unit] += count * kLanesOfIssue / *entry->value;
+    if (count > 0) used.emplace(unit, entry);
     units["issue"] += count;
   }
   Bound result = from_units(std::move(units));
+  for (auto a = used.begin(); a != used.end(); ++a) {
+    for (auto b = std::next(a); b != used.end(); ++b) {
+      if (!are_apart(model, a->second, b->second)) result.sharing_unknown.push_back(a->first + ", " + b->first);
+    }
+  }
   result.counted_as = std::move(counted_as);
   return result;
 }

@@ -21,6 +21,7 @@ Result<Counts> parse_counts(const std::string& text);
 struct Bound {
   std::map<std::string, double> units;            ///< cycles of one sub-partition by unit
   std::map<std::string, std::string> counted_as;  ///< the entry of a model for a name that several answer to
+  std::vector<std::string> sharing_unknown;       ///< "iadd3, lop3": added up apart, though never shown to be two units
   std::string by;
   double cycles = 0;
   struct Next {
@@ -35,7 +36,8 @@ struct Bound {
 Result<Bound> bound(const Counts& counts, const sass::Machine& machine);
 
 /// With a probe model: an entry is found by its name or by its opcode, whose further modifiers the count may leave out
-/// (the first of several, as `counted_as` says); entries of a group share a unit. Values must be "lanes/clk/SM".
+/// (the first of several, as `counted_as` says); entries of a group share a unit; what no pair shows to be one unit or
+/// two is added up apart and named in `sharing_unknown`: the bound may then be too low. Values must be "lanes/clk/SM".
 /// Errors: kInvalidArgument, naming what there is.
 Result<Bound> bound(const Counts& counts, const Model& model);
 

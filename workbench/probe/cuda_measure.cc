@@ -78,6 +78,16 @@ Result<Timing> time(CudaDevice& device, const CudaKernel& shorter, int threads) 
                 whole[whole.size() / 2]};
 }
 
+// What the latency is of, where the chain is not of one opcode: "rcp" cannot be fed back without an addition.
+std::string of_chain(const CudaProbe& probe, const CudaKernel& kernel) {
+  const Proof& proof = kernel.proofs[0];
+  if (proof.of_also > 0) return fmt::format("; the mean of a chain of {} and {}", probe.opcode, probe.also);
+  const bool computes = probe.chain == Chain::kInteger || probe.chain == Chain::kFloat ||
+                        probe.chain == Chain::kDouble || (probe.chain == Chain::kProduct && probe.per_op > 1);
+  if (!computes || 2 * proof.others < kernel.operations) return "";
+  return fmt::format("; of the whole chain, with {}", proof.instead);
+}
+
 std::vector<int> threads_of(const CudaKernel& kernel) {
   if (kernel.probes.size() > 1) return {kPairThreads};
   std::vector<int> counts = kernel.thread_counts();
@@ -159,7 +169,7 @@ class Assembly {
       made.method = fmt::format("loops of {} and {} operations on one SM by clock64, median of {}",
                                 job.shorter[0]->operations, (job.shorter[0] + 1)->operations, kRepeats);
       if (t) {
-        made.value = is_rate ? factor * t->threads / t->cycles : t->cycles;
+        made.value = is_rate ? factor * t->threads / t->cycles : t->cycles / factor;
         made.spread = t->spread;
         made.method += fmt::format("; {} chain{}, {} thread{}", t->chains, t->chains == 1 ? "" : "s", t->threads,
                                    t->threads == 1 ? "" : "s");
@@ -179,7 +189,11 @@ class Assembly {
         break;
       default:
         entry(probe.name, "lanes/clk/SM", best, probe.per_op, true);
-        if (probe.opcode.rfind("ST", 0) != 0) entry(probe.name + ".latency", "cycles", latency, 1, false);
+        if (probe.opcode.rfind("ST", 0) != 0) {
+          // Of one of those that are chained, if they are of one opcode.
+          entry(probe.name + ".latency", "cycles", latency, probe.chained, false);
+          model_.entries.back().proof += of_chain(probe, *job.shorter[0]);
+        }
     }
   }
 
@@ -205,8 +219,16 @@ class Assembly {
       made.most = both / std::max({first->second / 2, second->second / 2, issue});
       made.spread = timings[0].spread;
       mark_spread(made);
+      for (std::size_t p = 0; p < kernel.proofs.size(); ++p) {
+        if (kernel.proofs[p].of_also > 0) mark_mix(made, *kernel.probes[p]);
+      }
     }
     model_.pairs.push_back(std::move(made));
+  }
+
+  // Two units take turns: the overlap of their mix with a third says nothing of either.
+  static void mark_mix(Overlap& pair, const CudaProbe& probe) {
+    pair.mark = fmt::format("{} is a mix of {} and {}: decides nothing", probe.name, probe.opcode, probe.also);
   }
 
   Model model_;

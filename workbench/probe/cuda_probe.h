@@ -52,6 +52,7 @@ struct CudaProbe {
   /// barrier, {y} where in global memory, {n} copies that may be in flight beside it.
   std::string ptx;
   int per_op = 1;                 ///< of `opcode` and `also` an operation
+  int chained = 1;                ///< of those, how many wait for each other
   int min_sm = 80, max_sm = 999;  ///< the same name may stand for other code on other architectures
   int most_chains = 16;
   int columns = 0;  ///< N of a warpgroup's product

@@ -14,7 +14,8 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::string_view kSchema = "pinch-probe/1";
-constexpr double kLeastDecisive = 1.2;  // of the most that an overlap could be
+// Of the most that an overlap could be; and of the way from 1 to that, within which of either end it decides.
+constexpr double kLeastDecisive = 1.2, kNearEnd = 0.25;
 
 double rounded(double value) {
   return std::round(value * 1e4) / 1e4;
@@ -218,6 +219,12 @@ std::vector<std::string> merge(Model& into, const Model& other) {
   return lines;
 }
 
+Sharing sharing_of(const Overlap& pair) {
+  if (!pair.proved || !pair.overlap || !pair.mark.empty() || pair.most < kLeastDecisive) return Sharing::kUnknown;
+  const double way = (*pair.overlap - 1) / (pair.most - 1);
+  return way < kNearEnd ? Sharing::kOneUnit : way > 1 - kNearEnd ? Sharing::kApart : Sharing::kUnknown;
+}
+
 void group_by_overlap(Model& model) {
   std::map<std::string, std::string> leader;
   const auto root = [&](std::string name) {
@@ -227,8 +234,7 @@ void group_by_overlap(Model& model) {
   for (const Overlap& pair : model.pairs) {
     leader.try_emplace(pair.first, pair.first);
     leader.try_emplace(pair.second, pair.second);
-    if (!pair.proved || !pair.overlap || pair.most < kLeastDecisive || *pair.overlap - 1 >= (pair.most - 1) / 2)
-      continue;
+    if (sharing_of(pair) != Sharing::kOneUnit) continue;
     const std::string a = root(pair.first), b = root(pair.second);
     leader[std::max(a, b)] = std::min(a, b);
   }

@@ -76,8 +76,12 @@ Result<Model> parse_model(std::string_view json, const std::string& where);
 /// one. One line for each entry that both have: which was kept.
 std::vector<std::string> merge(Model& into, const Model& other);
 
-/// Names entries that share a unit: those whose overlap is nearer to 1 than to the most that it could be. Pairs of very
-/// unequal times decide nothing. Entries without a pair keep their group.
+/// What a pair says of the units of its two: an overlap in the quarter next to 1, or next to the most that it could be.
+/// Between them, where it is marked, or where the times are very unequal, it says nothing.
+enum class Sharing { kUnknown, kOneUnit, kApart };
+[[nodiscard]] Sharing sharing_of(const Overlap& pair);
+
+/// Names entries that share a unit, as the pairs say. Entries without a pair keep their group.
 void group_by_overlap(Model& model);
 
 }  // namespace pinch::probe
