@@ -23,7 +23,7 @@ test: build
 cuda: setup
 	@if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then \
 	  cmake --preset cuda >/dev/null && \
-	  cmake --build --preset cuda -j $(JOBS) --target pinch_ladder sm90_check sm90_truth front_door_test cuda_gemm_check_test c_api_cuda_test && \
+	  cmake --build --preset cuda -j $(JOBS) --target pinch_ladder gpu_tests && \
 	  ctest --preset cuda -L 'gpu|cuda' -LE cli; \
 	else \
 	  echo 'cuda: skipped, there is no nvcc'; \

@@ -91,7 +91,7 @@ provenance >"$out/provenance.json"
 tactics=full
 [ -z "$quick" ] || tactics=core
 # One tree: the whole project where it can be configured, else the kernels and their tests alone.
-preset=cuda build=build-cuda targets='--target sm90_check sm90_time sm90_truth attention_check attention_handoff front_door_test attention_front_door_test cuda_gemm_check_test c_api_cuda_test pinch_app'
+preset=cuda build=build-cuda targets='--target gpu_tests pinch_app'
 if ! cmake --preset cuda -DPINCH_TACTICS=$tactics >"$out/configure.txt" 2>&1; then
   preset=gpu-check build=build-gpu targets=
 fi
