@@ -1,6 +1,7 @@
 // pinch bound: from counts of instructions and a machine model to cycles by unit, and what bounds next.
 #include <fmt/core.h>
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -20,6 +21,8 @@ struct BoundOptions {
 };
 
 Result<std::string> read_text(const std::string& path, const char* otherwise) {
+  if (std::filesystem::is_directory(path))
+    return Error{ErrorCode::kNotFound, fmt::format("is a folder; give {}", otherwise), path};
   std::ifstream file(path);
   if (!file) return Error{ErrorCode::kNotFound, fmt::format("cannot be read; give {}", otherwise), path};
   return std::string{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -48,6 +51,7 @@ nlohmann::ordered_json to_json(const probe::Bound& bound) {
   nlohmann::ordered_json document{
       {"units", units}, {"bound_by", bound.by}, {"bound_cycles", bound.cycles}, {"next", next}};
   if (!bound.counted_as.empty()) document["counted_as"] = bound.counted_as;
+  if (!bound.without_rate.empty()) document["without_rate"] = bound.without_rate;
   if (!bound.sharing_unknown.empty()) document["sharing_unknown"] = bound.sharing_unknown;
   return document;
 }
@@ -56,6 +60,7 @@ void print(const probe::Bound& bound) {
   for (const auto& [name, cycles] : bound.units)
     fmt::print("{:<14} {:>10.1f} cycles{}\n", name, cycles, name == bound.by ? "  <- bound" : "");
   for (const auto& [name, entry] : bound.counted_as) fmt::print("{} counted as {}\n", name, entry);
+  for (const std::string& name : bound.without_rate) fmt::print("{} has no rate: its issue slots alone count\n", name);
   for (const std::string& both : bound.sharing_unknown)
     fmt::print("{}: never measured whether they share a unit; added up apart, which may be too low\n", both);
   for (const auto& step : bound.next)
@@ -86,12 +91,24 @@ int run_moves(const BoundOptions& options, const probe::Bound& before,
   return written ? static_cast<int>(kOk) : report(written.error());
 }
 
-// One loop that `pinch sass` reported, whose cycles by pipe it holds.
+// Counts that were typed or are a loop's, by the rates of --machine.
+int run_counts(const BoundOptions& options, probe::Counts counts) {
+  const auto before = bound_on(options.machine, counts);
+  if (!before) return report(before.error());
+  return run_moves(options, *before, [&](const std::string& move) -> Result<probe::Bound> {
+    PINCH_ASSIGN(moved, probe::move_counts(counts, move));
+    counts = std::move(moved);
+    return bound_on(options.machine, counts);
+  });
+}
+
+// One loop that `pinch sass` reported, whose cycles by pipe it holds; or its counts on another machine.
 int run_loop(const BoundOptions& options) {
   const auto text = read_text(options.sass, "a document of `pinch sass FILE --json`");
   if (!text) return report(text.error());
   auto loop = probe::loop_cost(*text, options.sass, options.kernel, options.loop);
   if (!loop) return report(loop.error());
+  if (!options.machine.empty()) return run_counts(options, loop->counts);
   return run_moves(options, probe::bound(*loop), [&](const std::string& move) -> Result<probe::Bound> {
     PINCH_ASSIGN(moved, probe::move_in_loop(*loop, move));
     *loop = std::move(moved);
@@ -105,13 +122,7 @@ int run(const BoundOptions& options) {
     return report({ErrorCode::kInvalidArgument, "give --machine and --counts, or --sass and --kernel", ""});
   auto counts = probe::parse_counts(options.counts);
   if (!counts) return report(counts.error());
-  const auto before = bound_on(options.machine, *counts);
-  if (!before) return report(before.error());
-  return run_moves(options, *before, [&](const std::string& move) -> Result<probe::Bound> {
-    PINCH_ASSIGN(moved, probe::move_counts(*counts, move));
-    *counts = std::move(moved);
-    return bound_on(options.machine, *counts);
-  });
+  return run_counts(options, std::move(*counts));
 }
 
 }  // namespace
@@ -122,11 +133,14 @@ void add_bound(CLI::App& app, int& status) {
   auto* machine =
       command->add_option("--machine", options->machine, "sm_80, sm_90a, sm_100a, sm_103a, or a machine model file");
   machine->type_name("ARCH|FILE");
-  command->add_option("--counts", options->counts, "Warp instructions of one sub-partition: MUFU.EX2=128,F2FP=64")
-      ->type_name("NAME=N,...");
-  command->add_option("--sass", options->sass, "Instead: a document of `pinch sass --json`")
+  auto* counts =
+      command->add_option("--counts", options->counts, "Warp instructions of one sub-partition: MUFU.EX2=128,F2FP=64");
+  counts->type_name("NAME=N,...");
+  command
+      ->add_option("--sass", options->sass,
+                   "Instead: a document of `pinch sass --json`; with --machine, its counts by those rates")
       ->type_name("FILE")
-      ->excludes(machine);
+      ->excludes(counts);
   command->add_option("--kernel", options->kernel, "Kernel of that document")->type_name("NAME");
   command->add_option("--loop", options->loop, "Loop of that kernel, from 0")->capture_default_str();
   command

@@ -1,14 +1,19 @@
 // pinch probe: what a unit can really do, measured, and proved in the machine code that was timed.
 #include <fmt/core.h>
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "apps/pinch/cli.h"
 #include "apps/pinch/progress_bar.h"
+#include "workbench/pattern/pattern.h"
 #include "workbench/probe/cpu_probe.h"
 #include "workbench/probe/cuda_probe.h"
 
@@ -23,13 +28,16 @@ struct ProbeOptions {
 
 // "90a" is sm_90a.
 std::string full_arch(const std::string& arch) {
-  return arch.rfind("sm_", 0) == 0 ? arch : "sm_" + arch;
+  return !arch.empty() && arch[0] >= '0' && arch[0] <= '9' ? "sm_" + arch : arch;
 }
 
 int list(const ProbeOptions& options) {
+  const auto only = Pattern::compile(options.only, "--only");
+  if (!only) return report(only.error());
   auto document =
       nlohmann::ordered_json{{"cpu", nlohmann::ordered_json::array()}, {"cuda", nlohmann::ordered_json::array()}};
   for (const probe::CpuProbe& p : probe::cpu_probes()) {
+    if (!only->found_in(p.name)) continue;
     document["cpu"].push_back(
         {{"name", p.name}, {"opcode", p.operation.mnemonic}, {"about", p.about}, {"runs_here", probe::runs_here(p)}});
     if (!options.json.on_stdout())
@@ -37,6 +45,7 @@ int list(const ProbeOptions& options) {
                  probe::runs_here(p) ? "" : " (not on this CPU)");
   }
   for (const probe::CudaProbe& p : probe::cuda_probes()) {
+    if (!only->found_in(p.name)) continue;
     document["cuda"].push_back({{"name", p.name}, {"opcode", p.opcode}, {"from_sm", p.min_sm}, {"ptx", p.ptx}});
     if (!options.json.on_stdout()) fmt::print("cuda  {:<18} {:<16} sm_{} on\n", p.name, p.opcode, p.min_sm);
   }
@@ -110,22 +119,48 @@ void print_table(const probe::Model& model) {
   }
 }
 
+Result<void> may_write(const JsonOption& option) {
+  if (!option.given() || option.on_stdout()) return {};
+  const std::filesystem::path path = option.path();
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  if (std::filesystem::is_directory(path))
+    return Error{ErrorCode::kInvalidArgument, "is a folder; give a file", path.string()};
+  if (::access(folder.c_str(), W_OK) != 0 || (std::filesystem::exists(path) && ::access(path.c_str(), W_OK) != 0))
+    return Error{ErrorCode::kIo, "cannot be written; give a writable file", path.string()};
+  return {};
+}
+
 // The model of an earlier run at `path`, if there is one.
-Result<void> merge_with(const std::string& path, probe::Model& model) {
-  std::ifstream file(path);
-  if (!file) return {};
+Result<std::optional<probe::Model>> earlier_at(const JsonOption& out) {
+  if (!out.given() || out.on_stdout()) return std::optional<probe::Model>();
+  std::ifstream file(out.path());
+  if (!file) return std::optional<probe::Model>();
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  PINCH_ASSIGN(earlier, probe::parse_model(text, path));
+  PINCH_ASSIGN(earlier, probe::parse_model(text, out.path()));
+  return std::optional<probe::Model>(std::move(earlier));
+}
+
+// What is asked for may take minutes: whether it can be written is known before.
+Result<std::optional<probe::Model>> prepare(const ProbeOptions& options) {
+  if (options.out.on_stdout() && options.json.on_stdout())
+    return Error{ErrorCode::kInvalidArgument, "--out - and --json - both print the model; give one of them", ""};
+  PINCH_TRY(may_write(options.out));
+  PINCH_TRY(may_write(options.json));
+  return earlier_at(options.out);
+}
+
+void merge_into(probe::Model earlier, probe::Model& model) {
   for (const std::string& line : merge(earlier, model)) fmt::print(stderr, "{}\n", line);
   earlier.device = model.device;
   earlier.date = model.date;
   earlier.tools = model.tools;
   group_by_overlap(earlier);
   model = std::move(earlier);
-  return {};
 }
 
 int measure(const ProbeOptions& options) {
+  const auto earlier = prepare(options);
+  if (!earlier) return report(earlier.error());
   ProgressBar bar;
   Result<probe::Model> model = Error{};
   if (options.device == "cpu") {
@@ -145,10 +180,17 @@ int measure(const ProbeOptions& options) {
   if (!model) return report(model.error());
   if (!options.name.empty()) model->name = options.name;
   if (options.out.given()) {
-    if (const auto merged = merge_with(options.out.path(), *model); !merged) return report(merged.error());
+    if (earlier->has_value()) {
+      // What was measured is not lost where the file is another device's: it is printed still.
+      if (const auto may = may_merge(**earlier, *model, options.out.path()); !may) {
+        print_table(*model);
+        return report(may.error());
+      }
+      merge_into(**earlier, *model);
+    }
     if (const auto written = options.out.write(to_json(*model)); !written) return report(written.error());
   }
-  if (!options.json.on_stdout()) print_table(*model);
+  if (!options.json.on_stdout() && !options.out.on_stdout()) print_table(*model);
   const auto written = options.json.write(to_json(*model));
   return written ? static_cast<int>(kOk) : report(written.error());
 }

@@ -56,6 +56,13 @@ class ProbeTest(CliTest):
         names = {entry["name"] for entry in json.loads(out.read_text())["entries"]}
         self.assertLessEqual({"clock.core", "clock.tsc", "add.256", "add.256.latency", "mul.256"}, names)
 
+    def test_knows_before_it_measures_that_it_cannot_write(self):
+        self.refuses("probe", "--only", "^add.256$", "--out", self.folder, says="is a folder")
+        self.refuses("probe", "--only", "^add.256$", "--out", "-", "--json", "-", says="--json -")
+        broken = self.folder / "broken.json"
+        broken.write_text("[]")
+        self.refuses("probe", "--out", broken, says="broken.json")
+
     def test_says_why_there_is_no_gpu_to_measure(self):
         self.need_ptxas()
         if os.path.exists("/dev/nvidia0"):
@@ -64,6 +71,8 @@ class ProbeTest(CliTest):
 
     def test_names_what_exists(self):
         self.refuses("probe", "--only", "fnord", says=["fma.512", "fnord"])
+        self.assertEqual([p["name"] for p in self.json_of("probe", "--list", "--only", "^lop3$")["cuda"]], ["lop3"])
+        self.refuses("probe", "--prove", "--arch", "SM_90a", says="'SM_90a'")
         self.refuses("probe", "--only", "(", says="regular expression")
         self.refuses("probe", "--prove", "--arch", "sm_70", says=["sm_70", "sm_90a"])
 
@@ -100,7 +109,17 @@ class BoundTest(CliTest):
             document = self.json_of("bound", "--machine", MACHINES / f"{name}.json", "--counts", "MUFU.EX2=128")
             self.assertEqual(document["counted_as"], {"MUFU.EX2": "ex2.f32"}, name)
 
+    def test_takes_a_loop_on_a_measured_machine(self):
+        cubin, document = DATA / "kernels.sm_90a.cubin", self.folder / "sass.json"
+        self.succeeds("sass", cubin, "--disassembler", "none", "--json", document)
+        bound = self.json_of("bound", "--sass", document, "--kernel", "softmax_loop", "--machine", MACHINES / "h200-rates.json")
+        rate = next(e["value"] for e in json.loads((MACHINES / "h200-rates.json").read_text())["entries"] if e["name"] == "ex2.f32")
+        self.assertAlmostEqual(bound["units"]["ex2.f32"], 4 * 128 / rate)  # four exponentials
+        self.assertIn("BRA", bound["without_rate"])
+        self.refuses("bound", "--sass", document, "--kernel", "softmax_loop", "--counts", "FFMA=1", says="--counts")
+
     def test_refuses_what_it_does_not_know(self):
+        self.refuses("bound", "--machine", self.folder, "--counts", "FFMA=1", says="is a folder")
         self.refuses("bound", says="--counts")
         self.refuses("bound", "--machine", "sm_90a", "--counts", "FNORD=1", says="FNORD")
         self.refuses("bound", "--machine", "sm_90a", "--counts", "FFMA", says="NAME=COUNT")

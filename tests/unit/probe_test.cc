@@ -212,10 +212,25 @@ TEST(MachineModel, IsRefusedWhereItSaysTooLittle) {
   EXPECT_THAT(change("value", -1), HasSubstr("above 0"));
   EXPECT_THAT(change("spread", -1), HasSubstr("spread"));
   EXPECT_THAT(change("date", "yesterday"), HasSubstr("2026-11-30"));
+  EXPECT_THAT(change("date", "2026-02-30"), HasSubstr("no day"));
+  EXPECT_THAT(change("date", "2026-13-01"), HasSubstr("no day"));
+  EXPECT_THAT(change("spread", 0.06), HasSubstr("must be marked"));
   nlohmann::json measured = good;
   measured["origin"] = "measured";
   measured["opcode"] = "FFMA";
   EXPECT_THAT(parse({measured}), HasSubstr("must be proved"));
+  measured.erase("opcode");
+  EXPECT_THAT(parse({measured}), HasSubstr("must be proved"));
+  measured["unit"] = "GB/s";
+  EXPECT_EQ(parse({measured}), "");
+  for (const auto& [field, value] : {std::pair("overlap", -1.0), {"most", 0.0}, {"spread", -0.1}, {"spread", 0.2}}) {
+    nlohmann::json pair = {{"first", "a"}, {"second", "b"}, {"overlap", 1},
+                           {"most", 2},    {"spread", 0},   {"proved", true}};
+    pair[field] = value;
+    const nlohmann::json model = {
+        {"schema", "pinch-probe/1"}, {"name", "n"}, {"device", "d"}, {"entries", {good}}, {"pairs", {pair}}};
+    EXPECT_FALSE(parse_model(model.dump(), "planted").ok()) << field << value;
+  }
   EXPECT_THAT(parse({good, good}), HasSubstr("listed twice"));
   EXPECT_THAT(parse_model("[]", "planted").error().message(), HasSubstr("planted"));
 }
@@ -239,6 +254,17 @@ TEST(MachineModel, MergeKeepsMeasuredOverCitedOverAssumed) {
   EXPECT_EQ(*into.find("only")->value, 2);
   EXPECT_THAT(lines, Contains("both: kept the measured value of old over the cited one of new"));
   EXPECT_THAT(lines, Contains("assumed: kept the cited value of new over the assumed one of old"));
+}
+
+TEST(MachineModel, IsNotMergedWithAnotherDevices) {
+  Model into, other;
+  into.device = "an A";
+  other.device = "a B";
+  const auto may = may_merge(into, other, "here.json");
+  ASSERT_FALSE(may.ok());
+  for (const char* part : {"an A", "a B", "here.json"}) EXPECT_THAT(may.error().message(), HasSubstr(part));
+  other.device = "an A";
+  EXPECT_TRUE(may_merge(into, other, "here.json").ok());
 }
 
 TEST(MachineModel, EveryShippedOneIsWholeAndSaysWhatWasMeasured) {
@@ -338,6 +364,17 @@ TEST(Bounds, SayWhichEntryStandsForAnOpcodeOfSeveral) {
   const auto one = bound({{"F2FP.SATFINITE.E4M3", 10}}, model);
   EXPECT_EQ(one->cycles, 40);
   EXPECT_FALSE(bound({{"F2F", 1}}, model).ok());  // whole modifiers only
+  const auto longer = bound({{"F2FP.SATFINITE.E4M3.F32.PACK_AB", 10}, {"BRA", 50}}, model);
+  ASSERT_TRUE(longer.ok()) << longer.error().message();
+  EXPECT_EQ(longer->counted_as.at("F2FP.SATFINITE.E4M3.F32.PACK_AB"), "cvt.b");
+  EXPECT_THAT(longer->without_rate, ElementsAre("BRA"));
+  EXPECT_EQ(longer->units.at("issue"), 60);
+  const auto by_arch = bound({{"FFMA", 10}, {"FNORD", 50}}, *sass::Machine::of("sm_90a").value());
+  ASSERT_TRUE(by_arch.ok()) << by_arch.error().message();
+  EXPECT_THAT(by_arch->without_rate, ElementsAre("FNORD"));
+  EXPECT_EQ(by_arch->units.at("issue"), 60);
+  model.entries[0].value = 1e-300;
+  EXPECT_THAT(bound({{"cvt.a", 1e10}}, model).error().message(), HasSubstr("more than a number holds"));
 }
 
 constexpr char kSassDocument[] = R"({"kernels":[{"name":"k","arch":"sm_90a","loops":[
@@ -380,7 +417,7 @@ TEST(Bounds, MoveInstructionsOfALoopByTheRatesOfItsArch) {
 }
 
 TEST(Bounds, RefuseWhatIsNoCount) {
-  for (const char* text : {"", "MUFU", "MUFU=", "MUFU=x", "=3", "MUFU=-1", "MUFU=1,,"})
+  for (const char* text : {"", "MUFU", "MUFU=", "MUFU=x", "=3", "MUFU=-1", "MUFU=1e308", "MUFU=1,,"})
     EXPECT_FALSE(parse_counts(text).ok()) << text;
   const auto counts = parse_counts("A=1").value();
   for (const char* text : {"", "A:25", "A:200:B=1", "C:25:B=1", "A:25:B"})

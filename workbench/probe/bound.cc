@@ -14,10 +14,12 @@
 namespace pinch::probe {
 namespace {
 
+constexpr double kMostCounted = 1e15;
+
 std::optional<double> number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || !std::isfinite(value))
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0 && value <= kMostCounted))
     return std::nullopt;
   return value;
 }
@@ -141,8 +143,17 @@ Result<Counts> move_counts(const Counts& counts, const std::string& text) {
 
 Result<Bound> bound(const Counts& counts, const sass::Machine& machine) {
   std::map<std::string, double> units;
-  for (const auto& [name, count] : counts) PINCH_TRY(charge(units, name, count, machine));
-  return from_units(std::move(units));
+  std::vector<std::string> without_rate;
+  for (const auto& [name, count] : counts) {
+    const auto charged = charge(units, name, count, machine);
+    if (charged) continue;
+    without_rate.push_back(name);
+    if (without_rate.size() == counts.size()) return charged.error();
+    units[std::string(sass::name_of(sass::Pipe::kIssue))] += count;
+  }
+  Bound result = from_units(std::move(units));
+  result.without_rate = std::move(without_rate);
+  return result;
 }
 
 Result<LoopCost> loop_cost(std::string_view json, const std::string& where, const std::string& kernel, int loop) {
@@ -190,6 +201,7 @@ Result<LoopCost> move_in_loop(const LoopCost& loop, const std::string& text) {
 Result<Bound> bound(const Counts& counts, const Model& model) {
   std::map<std::string, double> units;
   std::map<std::string, std::string> counted_as;
+  std::vector<std::string> without_rate;
   std::map<std::string, const Entry*> used;  // by unit, the first of each
   const auto has_rate = [](const Entry& e) { return e.unit == "lanes/clk/SM" && e.value; };
   for (const auto& [name, count] : counts) {
@@ -202,7 +214,18 @@ Result<Bound> bound(const Counts& counts, const Model& model) {
         counted_as[name] = entry->name;
       }
     }
+    if (entry == nullptr) {
+      for (const Entry& e : model.entries) {
+        if (has_rate(e) && !e.opcode.empty() && is(name, e.opcode) &&
+            (entry == nullptr || e.opcode.size() > entry->opcode.size()))
+          entry = &e;
+      }
+      if (entry != nullptr) counted_as[name] = entry->name;
+    }
     if (entry == nullptr || !has_rate(*entry)) {
+      without_rate.push_back(name);
+      units["issue"] += count;
+      if (without_rate.size() < counts.size()) continue;
       std::set<std::string> names;
       for (const Entry& other : model.entries) {
         if (has_rate(other)) names.insert(other.name);
@@ -215,7 +238,13 @@ Result<Bound> bound(const Counts& counts, const Model& model) {
     if (count > 0) used.emplace(unit, entry);
     units["issue"] += count;
   }
+  for (const auto& [name, cycles] : units) {
+    if (!std::isfinite(cycles))
+      return Error{ErrorCode::kInvalidArgument, fmt::format("the cycles of {} are more than a number holds", name),
+                   model.name};
+  }
   Bound result = from_units(std::move(units));
+  result.without_rate = std::move(without_rate);
   for (auto a = used.begin(); a != used.end(); ++a) {
     for (auto b = std::next(a); b != used.end(); ++b) {
       if (!are_apart(model, a->second, b->second)) result.sharing_unknown.push_back(a->first + ", " + b->first);

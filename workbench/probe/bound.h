@@ -21,6 +21,7 @@ Result<Counts> parse_counts(const std::string& text);
 struct Bound {
   std::map<std::string, double> units;            ///< cycles of one sub-partition by unit
   std::map<std::string, std::string> counted_as;  ///< the entry of a model for a name that several answer to
+  std::vector<std::string> without_rate;          ///< instructions that are counted for their issue slots alone
   std::vector<std::string> sharing_unknown;       ///< "iadd3, lop3": added up apart, though never shown to be two units
   std::string by;
   double cycles = 0;
@@ -31,14 +32,15 @@ struct Bound {
   std::vector<Next> next;  ///< the bounds that are left when the largest unit, then the next, costs nothing
 };
 
-/// With the rates of an architecture (data/machines/sm_*.json). Errors: kInvalidArgument for an instruction that the
-/// model has no row for, naming those of the same base.
+/// With the rates of an architecture (data/machines/sm_*.json). An instruction that it has no row for takes issue slots
+/// and is named in `without_rate`. Errors: kInvalidArgument where it has a row for none.
 Result<Bound> bound(const Counts& counts, const sass::Machine& machine);
 
 /// With a probe model: an entry is found by its name or by its opcode, whose further modifiers the count may leave out
-/// (the first of several, as `counted_as` says); entries of a group share a unit; what no pair shows to be one unit or
-/// two is added up apart and named in `sharing_unknown`: the bound may then be too low. Values must be "lanes/clk/SM".
-/// Errors: kInvalidArgument, naming what there is.
+/// (the first of several, as `counted_as` says) or that may leave out some of the count's (the longest); entries of a
+/// group share a unit; what no pair shows to be one unit or two is added up apart and named in `sharing_unknown`: the
+/// bound may then be too low. Values must be "lanes/clk/SM". Errors: kInvalidArgument, naming what there is, where it
+/// has a rate for none.
 Result<Bound> bound(const Counts& counts, const Model& model);
 
 /// One loop of a kernel, an iteration of one warp.

@@ -114,6 +114,7 @@ class CpuRun {
     }
     for (const auto& [a, b] : cpu_pairs()) {
       if (!options_.pairs) break;
+      if (!only.found_in(a) || !only.found_in(b)) continue;
       progress(a + " + " + b);
       PINCH_TRY(pair(a, b));
     }

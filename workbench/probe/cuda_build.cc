@@ -60,6 +60,10 @@ Result<CudaModule> build_cuda(const CudaOptions& options) {
   const auto release = version.find("release ");
   if (release != std::string::npos)
     module.ptxas = version.substr(release + 8, version.find(',', release) - release - 8);
+  const auto progress = [&](double done, const std::string& what) {
+    if (options.progress) options.progress(done, 2, what);
+  };
+  progress(0, fmt::format("{} loops by ptxas", module.kernels.size()));
   auto cubin = compile(*ptxas, options.arch, module.kernels);
   if (!cubin) {
     const auto accepted = find_refused(*ptxas, options.arch, module.kernels);
@@ -68,6 +72,7 @@ Result<CudaModule> build_cuda(const CudaOptions& options) {
     if (!cubin) return cubin.error();
   }
   module.cubin = *cubin;
+  progress(1, "proofs");
   PINCH_TRY(prove(module, options));
   return module;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <ctime>
 
@@ -38,9 +39,15 @@ auto texts(E& entry) {
 
 bool is_date(const std::string& text) {
   const std::string_view form = "0000-00-00";
-  return text.size() == form.size() && std::equal(form.begin(), form.end(), text.begin(), [](char want, char c) {
-           return want == '0' ? c >= '0' && c <= '9' : c == want;
-         });
+  const bool formed = text.size() == form.size() &&
+                      std::equal(form.begin(), form.end(), text.begin(),
+                                 [](char want, char c) { return want == '0' ? c >= '0' && c <= '9' : c == want; });
+  if (!formed) return false;
+  const auto part = [&](std::size_t at, std::size_t size) { return std::stoi(text.substr(at, size)); };
+  return std::chrono::year_month_day(std::chrono::year(part(0, 4)),
+                                     std::chrono::month(static_cast<unsigned>(part(5, 2))),
+                                     std::chrono::day(static_cast<unsigned>(part(8, 2))))
+      .ok();
 }
 
 Entry parse_entry(const nlohmann::json& json) {
@@ -67,8 +74,10 @@ Entry parse_entry(const nlohmann::json& json) {
     wrong(fmt::format("unit '{}' is none of {}", entry.unit, fmt::join(units(), ", ")));
   if (entry.value && !(*entry.value > 0 && std::isfinite(*entry.value))) wrong("value must be above 0, or null");
   if (!(entry.spread >= 0 && std::isfinite(entry.spread))) wrong("spread must be 0 or more");
-  if (!is_date(entry.date)) wrong(fmt::format("date '{}' is not of the form 2026-11-30", entry.date));
-  if (entry.origin == Origin::kMeasured && entry.value && !entry.opcode.empty() && !entry.proved)
+  if (!is_date(entry.date)) wrong(fmt::format("date '{}' is no day of the form 2026-11-30", entry.date));
+  if (entry.spread > kMaxSpread && entry.mark.empty()) wrong("a spread above 5% must be marked");
+  const bool of_code = !entry.opcode.empty() || (entry.unit != "GB/s" && entry.unit != "GHz" && entry.unit != "ratio");
+  if (entry.origin == Origin::kMeasured && entry.value && of_code && !entry.proved)
     wrong("a measured value of an instruction must be proved");
   return entry;
 }
@@ -183,12 +192,26 @@ Result<Model> parse_model(std::string_view text, const std::string& where) {
       read.spread = pair.at("spread").get<double>();
       read.proved = pair.at("proved").get<bool>();
       read.mark = pair.value("mark", "");
+      const auto is_number = [](double v, double above) { return std::isfinite(v) && v > above; };
+      if ((read.overlap && !is_number(*read.overlap, 0)) || !is_number(read.most, 0) || !(read.spread >= 0) ||
+          !std::isfinite(read.spread))
+        throw std::invalid_argument(
+            fmt::format("{} + {}: overlap and most must be above 0, spread 0 or more", read.first, read.second));
+      if (read.spread > kMaxSpread && read.mark.empty())
+        throw std::invalid_argument(fmt::format("{} + {}: a spread above 5% must be marked", read.first, read.second));
       model.pairs.push_back(std::move(read));
     }
   } catch (const std::exception& error) {
     return Error{ErrorCode::kCorrupt, error.what(), where};
   }
   return model;
+}
+
+Result<void> may_merge(const Model& into, const Model& other, const std::string& where) {
+  if (into.device == other.device) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("holds a model of '{}', and this is '{}'; give another file", into.device, other.device),
+               where};
 }
 
 std::vector<std::string> merge(Model& into, const Model& other) {

@@ -72,6 +72,9 @@ void state_origin(Entry& entry, const Model& model);
 /// Errors: kCorrupt, naming `where` and the field that is missing, empty or wrong.
 Result<Model> parse_model(std::string_view json, const std::string& where);
 
+/// Errors: kInvalidArgument, naming both, where two models are of two devices: `where` is the file of `into`.
+Result<void> may_merge(const Model& into, const Model& other, const std::string& where);
+
 /// Takes every entry of `other` that `into` lacks or has from a worse origin; a measured entry also replaces a measured
 /// one. One line for each entry that both have: which was kept.
 std::vector<std::string> merge(Model& into, const Model& other);
