@@ -261,7 +261,9 @@ class CpuRun {
     made.first = a;
     made.second = b;
     made.proved = proved;
-    if (alone_a && alone_b && mixed) {  // the mix holds half of each
+    if (!proved) {
+      made.mark = "not proved, so not measured";
+    } else if (alone_a && alone_b && mixed) {  // the mix holds half of each
       const double both = alone_a->value + alone_b->value;
       made.overlap = both / 2 / mixed->value;
       made.most = both / std::max(alone_a->value, alone_b->value);
