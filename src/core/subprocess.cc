@@ -195,9 +195,19 @@ class Tree {
   [[nodiscard]] pid_t leader() const { return leader_; }
   void kill_group() const { ::kill(-leader_, SIGKILL); }
 
+  // Of the leader's session and of all that descends from it, in sessions of their own too.
   [[nodiscard]] std::uint64_t rss_bytes() const {
+    const std::vector<ProcessEntry> entries = all_processes();
+    std::set<pid_t> tree;
     std::uint64_t pages = 0;
-    for (const ProcessEntry& entry : all_processes()) pages += entry.session == leader_ ? entry.rss_pages : 0;
+    for (std::size_t before = 1; before != tree.size();) {
+      before = tree.size();
+      for (const ProcessEntry& entry : entries) {
+        const bool orphan = entry.parent == ::getpid() && has_variable(entry.pid, token_);
+        if (entry.session != leader_ && !tree.contains(entry.parent) && !orphan) continue;
+        if (tree.insert(entry.pid).second) pages += entry.rss_pages;
+      }
+    }
     return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   }
 

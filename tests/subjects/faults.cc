@@ -116,9 +116,11 @@ int run(const std::string& kind, const char* argument) {
   } else if (kind == "allocate_unchecked") {
     allocate(static_cast<std::size_t>(number) << 20, /*through_new=*/false);
     print_metric();
-  } else if (kind == "allocate_in_children") {  // each stays below the limit that all of them together pass
+  } else if (kind == "allocate_in_children" || kind == "allocate_in_sessions") {
+    // Each stays below the limit that all of them together pass.
     for (int child = 0; child < 8; ++child) {
       if (::fork() == 0) {
+        if (kind == "allocate_in_sessions") ::setsid();
         allocate(static_cast<std::size_t>(number) << 20, /*through_new=*/true);
         sleep_for_ever();
       }

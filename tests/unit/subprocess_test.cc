@@ -121,10 +121,13 @@ TEST(Subprocess, TellsOutOfMemoryFromACrash) {
 }
 
 TEST(Subprocess, CountsTheMemoryOfTheWholeTree) {
-  auto command = marked(faults({"allocate_in_children", "100"}), "tree");
-  command.memory_bytes = 256 << 20;
-  EXPECT_EQ(finished(command).ending, Ending::kOutOfMemory);
-  EXPECT_EQ(kill_by_environment("PINCH_TEST_MARK", "tree"), 0);
+  for (const char* kind : {"allocate_in_children", "allocate_in_sessions"}) {
+    auto command = marked(faults({kind, "100"}), "tree");
+    command.memory_bytes = 256 << 20;
+    command.timeout_s = 60;
+    EXPECT_EQ(finished(command).ending, Ending::kOutOfMemory) << kind;
+    EXPECT_EQ(kill_by_environment("PINCH_TEST_MARK", "tree"), 0) << kind;
+  }
 }
 
 TEST(Subprocess, ReadsAFloodAndKeepsItsEnd) {
