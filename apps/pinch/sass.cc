@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <set>
 #include <vector>
 
@@ -78,7 +79,7 @@ bool is_other_arch(const sass::Kernel& kernel, const std::vector<std::string>& a
   });
 }
 
-Result<Analysed> analyse_file(const std::string& path, const SassOptions& options) {
+Result<Analysed> analyse_within_memory(const std::string& path, const SassOptions& options) {
   PINCH_ASSIGN(program, sass::read_program(path, options.input));
   for (const std::string& note : program.notes) fmt::print(stderr, "pinch: {}\n", note);
   const std::string arch = program.kernels.front().arch;
@@ -98,6 +99,16 @@ Result<Analysed> analyse_file(const std::string& path, const SassOptions& option
   if (!reports.ok())
     return Error{reports.error().code, reports.error().text, fmt::format("{}, {}", path, reports.error().where)};
   return Analysed{std::move(program), std::move(*reports)};
+}
+
+Result<Analysed> analyse_file(const std::string& path, const SassOptions& options) {
+  try {
+    return analyse_within_memory(path, options);
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "not enough memory to analyse this file; it is larger than this machine can take, or made to be",
+                 path};
+  }
 }
 
 // All files, and every --role found in one of them.

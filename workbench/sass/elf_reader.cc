@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "workbench/sass/line_table.h"
@@ -207,10 +208,12 @@ std::string built_with(const ElfFile& file) {
   return release.empty() || options.empty() ? "" : printable(release + ": " + options);
 }
 
-// Names are views into the file.
+// Functions by number, the same for every symbol of one name: tables refer to symbols as often as they like, and a name
+// may be long, so that it is looked at once a symbol and once a section.
 struct SymbolFacts {
-  std::unordered_map<std::string_view, bool> is_entry;          // by name
-  std::unordered_map<std::uint32_t, std::string_view> name_of;  // by index, as .nv.info refers to them
+  std::unordered_map<std::string_view, std::uint32_t> number_of;     // by name, a view into the file
+  std::unordered_map<std::uint32_t, std::uint32_t> number_of_index;  // by index, as .nv.info refers to symbols
+  std::unordered_map<std::uint32_t, bool> is_entry;                  // by number
 };
 
 Result<SymbolFacts> symbols_of(const ElfFile& file, Bytes bytes, const std::string& name) {
@@ -230,12 +233,15 @@ Result<SymbolFacts> symbols_of(const ElfFile& file, Bytes bytes, const std::stri
     name_bytes += label.size();
     if (!fits(name_bytes, bytes.size()))
       return corrupt(name, table->header.sh_offset, "symbol names are longer than the file that holds them");
-    if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) facts.is_entry[label] = (symbol.st_other & kEntry) != 0;
-    facts.name_of.emplace(i, label);
+    const std::uint32_t number = facts.number_of.try_emplace(label, i).first->second;
+    if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) facts.is_entry[number] = (symbol.st_other & kEntry) != 0;
+    facts.number_of_index.emplace(i, number);
   }
 }
 
-using PerFunction = std::unordered_map<std::string_view, std::uint32_t>;
+constexpr std::uint32_t kNoSymbol = UINT32_MAX;
+
+using PerFunction = std::unordered_map<std::uint32_t, std::uint32_t>;  // by number
 
 // Attribute `wanted` of the global .nv.info: pairs of symbol and value.
 PerFunction per_function(const ElfFile& file, const SymbolFacts& symbols, std::uint8_t wanted) {
@@ -245,7 +251,8 @@ PerFunction per_function(const ElfFile& file, const SymbolFacts& symbols, std::u
   for_each_attribute(info->data, [&](std::uint8_t attribute, Bytes payload, std::uint16_t) {
     const auto symbol = read_at<std::uint32_t>(payload, 0), value = read_at<std::uint32_t>(payload, 4);
     if (attribute != wanted || !symbol || !value) return;
-    if (const auto name = symbols.name_of.find(*symbol); name != symbols.name_of.end()) values[name->second] = *value;
+    const auto number = symbols.number_of_index.find(*symbol);
+    if (number != symbols.number_of_index.end()) values[number->second] = *value;
   });
   return values;
 }
@@ -262,8 +269,8 @@ void read_own_attributes(const ElfFile& file, Kernel& kernel) {
 }
 
 // Function by the place in .debug_line that a relocation fills with its address. Until sm_89 without addends.
-std::map<std::uint64_t, std::string> addresses_of_lines(const ElfFile& file, const SymbolFacts& symbols) {
-  std::map<std::uint64_t, std::string> functions;
+std::map<std::uint64_t, std::uint32_t> addresses_of_lines(const ElfFile& file, const SymbolFacts& symbols) {
+  std::map<std::uint64_t, std::uint32_t> functions;
   for (const auto& [name, size] :
        {std::pair(".rel.debug_line", sizeof(Elf64_Rel)), {".rela.debug_line", sizeof(Elf64_Rela)}}) {
     const Section* table = find(file, name);
@@ -271,14 +278,14 @@ std::map<std::uint64_t, std::string> addresses_of_lines(const ElfFile& file, con
     for (std::uint64_t at = 0; const auto raw = slice(table->data, at, size); at += size) {
       Elf64_Rel entry;  // what both kinds begin with
       std::memcpy(&entry, raw->data(), sizeof entry);
-      const auto symbol = symbols.name_of.find(static_cast<std::uint32_t>(ELF64_R_SYM(entry.r_info)));
-      if (symbol != symbols.name_of.end()) functions[entry.r_offset] = std::string(symbol->second);
+      const auto number = symbols.number_of_index.find(static_cast<std::uint32_t>(ELF64_R_SYM(entry.r_info)));
+      if (number != symbols.number_of_index.end()) functions[entry.r_offset] = number->second;
     }
   }
   return functions;
 }
 
-void set_lines(Kernel& kernel, const std::vector<LineRow>& rows, const std::vector<std::string>& files) {
+void set_lines(Kernel& kernel, const std::vector<LineRow>& rows, const std::vector<SourceFile>& files) {
   std::map<std::uint32_t, std::uint16_t> used;
   auto next = rows.begin();
   LineRow now;
@@ -286,7 +293,7 @@ void set_lines(Kernel& kernel, const std::vector<LineRow>& rows, const std::vect
     while (next != rows.end() && next->offset <= i.offset) now = *next++;
     if (now.line == 0 || kernel.files.size() > 0xfffe) continue;
     const auto [file, is_new] = used.try_emplace(now.file, static_cast<std::uint16_t>(kernel.files.size()));
-    if (is_new) kernel.files.push_back(printable(files[now.file]));
+    if (is_new) kernel.files.push_back(files[now.file]);
     i.line = now.line;
     i.file = file->second;
   }
@@ -328,6 +335,7 @@ Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name) {
     lines = read_line_table(section->data, addresses_of_lines(file, symbols));
   const bool reserves_shared = arch.size() > 4 && std::atoi(arch.c_str() + 3) >= 90;
   std::vector<Kernel> kernels;
+  std::unordered_set<std::string_view> names;
   for (const Section& section : file.sections) {
     constexpr std::string_view kPrefix = ".text.";
     if (section.name.rfind(kPrefix, 0) != 0 || section.header.sh_type != SHT_PROGBITS) continue;
@@ -336,15 +344,21 @@ Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name) {
                      fmt::format("section {} has {} bytes; expected a multiple of {} under 4 GiB",
                                  printable(section.name), section.data.size(), kInstructionBytes));
     }
+    if (!names.insert(section.name).second) {
+      return corrupt(name, section.header.sh_offset,
+                     fmt::format("two sections are called {}", printable(section.name)));
+    }
     Kernel kernel;
     kernel.name = std::string(
         section.name.substr(kPrefix.size()));  // made printable below, once it has found what is named after it
     kernel.arch = arch;
     kernel.built_with = tool;
     kernel.instructions = read_words(section.data);
-    const auto count = registers.find(kernel.name);
+    const auto symbol = symbols.number_of.find(kernel.name);
+    const std::uint32_t number = symbol == symbols.number_of.end() ? kNoSymbol : symbol->second;
+    const auto count = registers.find(number);
     kernel.registers = static_cast<int>(count != registers.end() ? count->second : section.header.sh_info >> 24);
-    const auto frame = frames.find(kernel.name);
+    const auto frame = frames.find(number);
     if (frame != frames.end()) kernel.frame_bytes = static_cast<int>(frame->second);
     kernel.shared_bytes = 0;
     if (const Section* shared = find(file, ".nv.shared." + kernel.name)) {
@@ -352,10 +366,10 @@ Result<std::vector<Kernel>> read_cubin(Bytes bytes, const std::string& name) {
       kernel.shared_bytes = static_cast<int>(std::min<std::uint64_t>(shared->header.sh_size - reserved, 1 << 30));
     }
     kernel.barriers = 0;
-    const auto entry = symbols.is_entry.find(kernel.name);
+    const auto entry = symbols.is_entry.find(number);
     kernel.is_entry = entry == symbols.is_entry.end() || entry->second;
     read_own_attributes(file, kernel);
-    if (const auto rows = lines.functions.find(kernel.name); rows != lines.functions.end())
+    if (const auto rows = lines.functions.find(number); rows != lines.functions.end())
       set_lines(kernel, rows->second, lines.files);
     kernel.name = printable(kernel.name);
     kernels.push_back(std::move(kernel));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "src/core/mapped_file.h"
 #include "workbench/sass/elf_reader.h"
@@ -90,6 +91,7 @@ Result<Program> disassembled(const std::string& tool, const std::string& image, 
 Result<void> add_cubin(Program& program, const std::shared_ptr<const std::string>& image, const std::string& name,
                        const Disassembler& disassembler) {
   PINCH_ASSIGN(kernels, read_cubin(bytes_of(*image), name));
+  program.texts.push_back(image);  // which files of source lines are named in
   bool named = false;
   if (!disassembler.path.empty() && !kernels.empty()) {
     auto text = disassembled(disassembler.path, *image, name);
@@ -115,8 +117,13 @@ Result<void> add_cubin(Program& program, const std::shared_ptr<const std::string
 }
 
 void add_ptx(Program& program, const std::shared_ptr<const std::string>& text) {
-  const auto same = [&](const PtxText& other) { return *other.text == *text; };
-  if (std::none_of(program.ptx.begin(), program.ptx.end(), same)) program.ptx.push_back({ptx_target(*text), text});
+  program.ptx.push_back({ptx_target(*text), text});
+}
+
+// A library holds the same PTX once for each architecture that it was compiled for.
+void drop_repeated_ptx(Program& program) {
+  std::unordered_set<std::string_view> seen;
+  std::erase_if(program.ptx, [&](const PtxText& ptx) { return !seen.insert(*ptx.text).second; });
 }
 
 Result<void> add_fatbin(Program& program, Bytes bytes, const std::string& name, const Disassembler& disassembler) {
@@ -165,13 +172,13 @@ Result<void> compile(Program& program, const std::string& path, const InputOptio
 
 Result<Program> dispatch(std::shared_ptr<const std::string> content, const std::string& name,
                          const Disassembler& disassembler) {
+  if (constexpr std::string_view kMark = "\xef\xbb\xbf"; content->starts_with(kMark))  // that editors put before UTF-8
+    content = std::make_shared<const std::string>(content->substr(kMark.size()));
   const Bytes bytes = bytes_of(*content);
   if (bytes.empty())
     return Error{ErrorCode::kCorrupt, fmt::format("the file is empty; {}", kAccepted), name + ", offset 0x0"};
   if (content->starts_with("\xff\xfe") || content->starts_with("\xfe\xff"))
     return Error{ErrorCode::kCorrupt, "UTF-16 text; save it as UTF-8", name + ", offset 0x0"};
-  if (constexpr std::string_view kMark = "\xef\xbb\xbf"; content->starts_with(kMark))  // that editors put before UTF-8
-    return dispatch(std::make_shared<const std::string>(content->substr(kMark.size())), name, disassembler);
   Program program;
   if (is_cubin(bytes)) {
     PINCH_TRY(add_cubin(program, content, name, disassembler));
@@ -195,6 +202,7 @@ Result<Program> dispatch(std::shared_ptr<const std::string> content, const std::
 
 // A file that was read well and yet holds nothing to analyse.
 Result<Program> with_kernels(Program program, const std::string& name) {
+  drop_repeated_ptx(program);
   if (!program.kernels.empty()) return program;
   const auto compiled = std::find_if(program.ptx.begin(), program.ptx.end(),
                                      [](const PtxText& ptx) { return !read_ptx(*ptx.text).empty(); });

@@ -1,6 +1,7 @@
 #include "workbench/sass/line_table.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace pinch::sass {
 namespace {
@@ -42,11 +43,13 @@ class Cursor {
     }
   }
 
-  std::string text() {
-    std::string value;
-    for (char c = static_cast<char>(fixed<std::uint8_t>()); c != 0; c = static_cast<char>(fixed<std::uint8_t>()))
-      value += c;
-    return value;
+  std::string_view text() {
+    const std::size_t begin = std::min<std::size_t>(at_, bytes_.size());
+    const std::string_view rest(reinterpret_cast<const char*>(bytes_.data()) + begin, bytes_.size() - begin);
+    const std::size_t length = std::min(rest.find('\0'), rest.size());
+    good_ = good_ && length < rest.size();
+    at_ = begin + length + 1;
+    return rest.substr(0, length);
   }
 
   // The next `length` bytes for a cursor of their own; this one goes on behind them.
@@ -74,7 +77,7 @@ enum Extended : std::uint8_t { kEndSequence = 1, kSetAddress };
 
 class LineProgram {
  public:
-  LineProgram(Cursor unit, const std::map<std::uint64_t, std::string>& functions, LineTable& table)
+  LineProgram(Cursor unit, const std::map<std::uint64_t, std::uint32_t>& functions, LineTable& table)
       : in_(unit), functions_(functions), table_(table) {}
 
   void read() {
@@ -95,20 +98,20 @@ class LineProgram {
     line_range_ = rest.fixed<std::uint8_t>();
     const auto opcode_base = rest.fixed<std::uint8_t>();
     for (int i = 1; i < opcode_base && rest.good(); ++i) operands_.push_back(rest.fixed<std::uint8_t>());
-    std::vector<std::string> folders{""};
-    for (std::string name = rest.text(); !name.empty() && rest.good(); name = rest.text())
-      folders.push_back(std::move(name));
-    for (std::string name = rest.text(); !name.empty() && rest.good(); name = rest.text()) file(rest, name, folders);
+    std::vector<std::string_view> folders{""};
+    for (std::string_view name = rest.text(); !name.empty() && rest.good(); name = rest.text()) folders.push_back(name);
+    for (std::string_view name = rest.text(); !name.empty() && rest.good(); name = rest.text())
+      file(rest, name, folders);
     return rest.good() && line_range_ > 0;
   }
 
-  void file(Cursor& in, const std::string& name, const std::vector<std::string>& folders) {
+  void file(Cursor& in, std::string_view name, const std::vector<std::string_view>& folders) {
     const std::uint64_t folder = in.unsigned_leb();
     in.unsigned_leb();  // time
     in.unsigned_leb();  // size
     const bool has_folder = folder > 0 && folder < folders.size() && name.front() != '/';
     files_.push_back(static_cast<std::uint32_t>(table_.files.size()));
-    table_.files.push_back(has_folder ? folders[static_cast<std::size_t>(folder)] + "/" + name : name);
+    table_.files.push_back({has_folder ? folders[static_cast<std::size_t>(folder)] : "", name});
   }
 
   void step() {
@@ -150,13 +153,13 @@ class LineProgram {
       case kEndSequence:
         line_ = 0;
         row();
-        function_.clear();
+        function_.reset();
         address_ = 0;
         line_ = file_ = 1;
         return;
       case kSetAddress: {
         const auto function = functions_.find(body.in_section());
-        function_ = function == functions_.end() ? "" : function->second;
+        function_ = function == functions_.end() ? std::nullopt : std::optional(function->second);
         address_ = body.fixed<std::uint64_t>();
         return;
       }
@@ -166,18 +169,18 @@ class LineProgram {
   }
 
   void row() {
-    if (function_.empty()) return;
+    if (!function_) return;
     const bool known = line_ >= 1 && line_ <= 0x7fffffff && file_ >= 1 && file_ <= files_.size();
-    table_.functions[function_].push_back({address_, known ? files_[static_cast<std::size_t>(file_ - 1)] : 0,
-                                           known ? static_cast<std::uint32_t>(line_) : 0});
+    table_.functions[*function_].push_back({address_, known ? files_[static_cast<std::size_t>(file_ - 1)] : 0,
+                                            known ? static_cast<std::uint32_t>(line_) : 0});
   }
 
   Cursor in_;
-  const std::map<std::uint64_t, std::string>& functions_;
+  const std::map<std::uint64_t, std::uint32_t>& functions_;
   LineTable& table_;
   std::vector<std::uint8_t> operands_;  // of each standard opcode
   std::vector<std::uint32_t> files_;    // of this unit, in the table
-  std::string function_;
+  std::optional<std::uint32_t> function_;
   std::uint64_t address_ = 0, file_ = 1, line_ = 1;
   std::int8_t line_base_ = 0;
   std::uint8_t line_range_ = 1, minimum_length_ = 1;
@@ -185,11 +188,11 @@ class LineProgram {
 
 }  // namespace
 
-LineTable read_line_table(Bytes section, const std::map<std::uint64_t, std::string>& functions) {
+LineTable read_line_table(Bytes section, const std::map<std::uint64_t, std::uint32_t>& functions) {
   LineTable table;
   for (Cursor in(section); in.good() && !in.at_end();)
     LineProgram(in.part(in.fixed<std::uint32_t>()), functions, table).read();
-  for (auto& [name, rows] : table.functions) {
+  for (auto& [function, rows] : table.functions) {
     std::stable_sort(rows.begin(), rows.end(), [](const LineRow& a, const LineRow& b) { return a.offset < b.offset; });
   }
   return table;

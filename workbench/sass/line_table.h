@@ -3,10 +3,11 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "workbench/sass/bytes.h"
+#include "workbench/sass/program.h"
 
 namespace pinch::sass {
 
@@ -17,13 +18,13 @@ struct LineRow {
 };
 
 struct LineTable {
-  std::vector<std::string> files;
-  std::map<std::string, std::vector<LineRow>> functions;  ///< rows by ascending offset
+  std::vector<SourceFile> files;                                      ///< views into the section
+  std::unordered_map<std::uint32_t, std::vector<LineRow>> functions;  ///< by number; rows by ascending offset
 };
 
-/// Reads DWARF line programs of versions 2 to 4. `functions` names the function at each place of the section that a
-/// relocation fills with its address. Lines are a convenience: where the section is damaged, what was read until there
-/// is returned. Source: DWARF 4, section 6.2.
-[[nodiscard]] LineTable read_line_table(Bytes section, const std::map<std::uint64_t, std::string>& functions);
+/// Reads DWARF line programs of versions 2 to 4. `functions` has a number of the caller's for the function at each
+/// place of the section that a relocation fills with its address: names may be long, and each be said often. Lines are
+/// a convenience: where the section is damaged, what was read until there is returned. Source: DWARF 4, section 6.2.
+[[nodiscard]] LineTable read_line_table(Bytes section, const std::map<std::uint64_t, std::uint32_t>& functions);
 
 }  // namespace pinch::sass

@@ -20,6 +20,10 @@ std::string printable(std::string_view text) {
   return clean;
 }
 
+std::string SourceFile::path() const {
+  return printable(folder.empty() ? std::string(name) : std::string(folder) + "/" + std::string(name));
+}
+
 int Kernel::unknown_instructions() const {
   return static_cast<int>(
       std::count_if(instructions.begin(), instructions.end(), [](const Instruction& i) { return !i.known(); }));

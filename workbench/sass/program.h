@@ -48,6 +48,13 @@ struct Instruction {
   [[nodiscard]] bool has_modifier(std::string_view modifier) const;
 };
 
+/// Named in parts, which may be long and common to many: views into the text or image that the program holds.
+struct SourceFile {
+  std::string_view folder, name;  ///< folder empty where there is none
+
+  [[nodiscard]] std::string path() const;  ///< printable
+};
+
 struct Kernel {
   std::string name, arch;  ///< arch "sm_90a"; empty where the text does not say
   int registers = -1;      ///< a thread; -1 where the file does not say
@@ -58,7 +65,7 @@ struct Kernel {
   std::string_view mnemonics_from = "text";  ///< "nvdisasm", "text" or "opcode map"
   std::string built_with;  ///< "release 13.0, V13.0.88: -O 3 -arch sm_90a" as ptxas notes it; empty where it does not
   std::vector<std::uint32_t> exits;
-  std::vector<std::string> files;
+  std::vector<SourceFile> files;
   std::vector<Instruction> instructions;
 
   [[nodiscard]] int unknown_instructions() const;
@@ -73,7 +80,7 @@ struct PtxText {
   std::shared_ptr<const std::string> text;
 };
 
-/// All code of one file. The texts that string_views point into live as long as it does.
+/// All code of one file. The texts and images that string_views point into live as long as it does.
 struct Program {
   std::vector<Kernel> kernels;
   std::vector<PtxText> ptx;

@@ -121,7 +121,7 @@ std::string listing(const Kernel& kernel, const Flow& flow) {
       const Instruction& i = kernel.instructions[static_cast<std::size_t>(index)];
       if (i.line != 0 && i.line != line) {
         line = i.line;
-        fmt::format_to(into, "      // {}:{}\n", i.file < kernel.files.size() ? kernel.files[i.file] : "", line);
+        fmt::format_to(into, "      // {}:{}\n", i.file < kernel.files.size() ? kernel.files[i.file].path() : "", line);
       }
       const std::string guard = i.guard == kAlways && !i.guard_negated
                                     ? ""

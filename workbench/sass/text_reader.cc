@@ -254,7 +254,7 @@ class TextReader {
     auto& files = kernel().files;
     if (files.size() >= 0xffff && file_indices_.count(file) == 0) return;
     const auto [slot, is_new] = file_indices_.try_emplace(file, static_cast<std::uint16_t>(files.size()));
-    if (is_new) files.push_back(printable(file));
+    if (is_new) files.push_back({"", file});
     file_ = slot->second;
     last_file_ = file;
   }
