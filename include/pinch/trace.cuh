@@ -12,11 +12,13 @@
 // compiler's schedule.
 //
 // A warp writes to a buffer of its own: one lane (the lowest of those that enter the scope) stores 16 bytes a mark,
-// with no fence and no atomic. A full buffer keeps its first events and counts the rest. STEP, WAIT and PHASE name the
-// innermost scope of the function that they are in, so a role that is a function of its own begins with
+// with no branch, fence or atomic. A full buffer keeps its first events and counts the rest. STEP, WAIT and PHASE name
+// the innermost scope of the function that they are in, so a role that is a function of its own begins with
 // PINCH_TRACE_SCOPE(), and one that it calls takes the scope: `void multiply(float* sums PINCH_TRACE_PARAMETER)`,
-// called as `multiply(sums PINCH_TRACE_PASSED)`. A warp has one scope a launch; a second is counted as a lost track,
-// and so is one of a CTA or warp beyond those that the session has room for.
+// called as `multiply(sums PINCH_TRACE_PASSED)`. A struct whose functions have marks has it as a member: a line
+// PINCH_TRACE_MEMBER with no semicolon, and PINCH_TRACE_PASSED in its place among the initialisers. A warp has one
+// scope a launch: those of a warp that has several are left out and counted as lost tracks, and so is one of a CTA or
+// warp beyond those that the session has room for.
 //
 //   pinch::trace::CudaSession session(pinch::trace::kLevel, "kernel", {{{"load"}, {"mma", true}}, {{"P", 0}}, {}},
 //                                     {.ctas = grid, .warps_of_cta = 4});
@@ -43,9 +45,10 @@ namespace pinch::trace {
 
 /// What one warp leaves beside its events.
 struct WarpEntry {
-  std::uint64_t begin_ticks, begin_ns;  // begin_ns 0: nobody was here
-  std::uint64_t end_ticks, end_ns;      // 0: still running
-  std::uint64_t emitted;
+  std::uint64_t begin_ticks, begin_ns;
+  std::uint64_t end_ticks, end_ns;  // 0: still running
+  std::uint32_t emitted;
+  std::uint32_t scopes;  // that were entered; 0: nobody was here
   std::uint32_t cta, sm;
 };
 
@@ -158,7 +161,10 @@ class CudaSession {
       header.clock_hz = static_cast<std::uint64_t>(khz) * 1000;
     for (std::size_t w = 0; w < entries.size(); ++w) {
       const WarpEntry& entry = entries[w];
-      if (entry.begin_ns == 0) continue;
+      if (entry.scopes != 1) {  // several wrote over one another
+        header.lost_tracks += entry.scopes;
+        continue;
+      }
       TrackEntry track;
       track.group = entry.cta;
       track.unit = entry.sm;
@@ -200,77 +206,82 @@ namespace pinch::trace {
 // Internal to each source file, as its marks are.
 static __constant__ DeviceBuffers device_buffers;
 
-/// A warp's buffer, in registers of the lane that writes.
+/// Where a warp's next event goes, in registers. What the lanes do is the same for all but the store, which is
+/// predicated: a branch for the one that writes would cost more than the rest of a mark.
 class WarpScope {
  public:
   __device__ __forceinline__ WarpScope() {
     const unsigned active = __activemask();
     unsigned lane;
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-    writes_ = lane + 1 == static_cast<unsigned>(__ffs(static_cast<int>(active)));
-    if (!writes_) return;
-    const unsigned cta = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-    const unsigned warp = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
-    const std::size_t place = std::size_t{cta} * device_buffers.warps_of_cta + warp;
-    if (device_buffers.ctas == 0) {  // nobody attached a session
-      writes_ = false;
-    } else if (cta >= device_buffers.ctas || warp >= device_buffers.warps_of_cta ||
-               device_buffers.warps[place].begin_ns != 0) {
+    if (lane + 1 != static_cast<unsigned>(__ffs(static_cast<int>(active)))) return;
+    if (device_buffers.ctas == 0) return;  // nobody attached a session
+    if (cta() >= device_buffers.ctas || warp() >= device_buffers.warps_of_cta) {
       atomicAdd(device_buffers.lost_warps, 1ULL);
-      writes_ = false;
-    } else {
-      entry_ = device_buffers.warps + place;
-      events_ = device_buffers.events + place * device_buffers.events_of_warp;
-      unsigned sm;
-      asm("mov.u32 %0, %%smid;" : "=r"(sm));
-      entry_->cta = cta;
-      entry_->sm = sm;
-      entry_->begin_ticks = static_cast<std::uint64_t>(clock64());
-      entry_->begin_ns = wall();
+      return;
     }
+    end_ = device_buffers.events + (place() + 1) * device_buffers.events_of_warp;
+    past_ = -static_cast<int>(device_buffers.events_of_warp);
+    WarpEntry& entry = device_buffers.warps[place()];
+    atomicAdd(&entry.scopes, 1U);  // nobody waits for its answer, as one would for a load's
+    unsigned sm;
+    asm("mov.u32 %0, %%smid;" : "=r"(sm));
+    entry.cta = cta();
+    entry.sm = sm;
+    entry.begin_ticks = static_cast<std::uint64_t>(clock64());
+    entry.begin_ns = wall();
   }
 
   __device__ __forceinline__ ~WarpScope() {
-    if (!writes_) return;
     const auto ticks = static_cast<std::uint64_t>(clock64());
-    const std::uint64_t ns = wall();
     put(ticks, EventKind::kEnd, 0, 0);
-    entry_->emitted = next_;
-    entry_->end_ticks = ticks;
-    entry_->end_ns = ns;
+    if (past_ >= kNoWriter) return;
+    WarpEntry& entry = device_buffers.warps[place()];
+    entry.emitted = device_buffers.events_of_warp + static_cast<unsigned>(past_);
+    entry.end_ticks = ticks;
+    entry.end_ns = wall();
   }
 
   __device__ __forceinline__ void mark(EventKind kind, unsigned name, unsigned value) {
-    const auto ticks = static_cast<std::uint64_t>(clock64());
-    if (writes_) put(ticks, kind, name, value);
+    put(static_cast<std::uint64_t>(clock64()), kind, name, value);
   }
 
   __device__ __forceinline__ void mark_wait(std::uint64_t begin, unsigned name) {
     const auto ticks = static_cast<std::uint64_t>(clock64());
     const std::uint64_t length = ticks - begin;
-    if (writes_) put(ticks, EventKind::kWait, name, length < kAtLeast ? static_cast<unsigned>(length) : kAtLeast);
+    put(ticks, EventKind::kWait, name, length < kAtLeast ? static_cast<unsigned>(length) : kAtLeast);
   }
 
  private:
+  __device__ __forceinline__ static unsigned cta() {
+    return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  }
+  __device__ __forceinline__ static unsigned warp() {
+    return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
+  }
+  __device__ __forceinline__ static std::size_t place() {
+    return std::size_t{cta()} * device_buffers.warps_of_cta + warp();
+  }
   __device__ __forceinline__ static std::uint64_t wall() {
     std::uint64_t ns;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
     return ns;
   }
 
+  // .cs: read by nobody here, so evicted first.
   __device__ __forceinline__ void put(std::uint64_t ticks, EventKind kind, unsigned name, unsigned value) {
-    if (next_ < device_buffers.events_of_warp) {
-      const uint4 bits = {static_cast<unsigned>(ticks), static_cast<unsigned>(ticks >> 32), value,
-                          (name & 0xffffU) | static_cast<unsigned>(kind) << 16};
-      __stcs(reinterpret_cast<uint4*>(events_ + next_), bits);  // read by nobody here: evicted first
-    }
-    ++next_;
+    asm volatile(
+        "{\n .reg .pred fits;\n setp.lt.s32 fits, %0, 0;\n @fits st.global.cs.v4.u32 [%1], {%2, %3, %4, %5};\n}"
+        :
+        : "r"(past_), "l"(end_ + past_), "r"(static_cast<unsigned>(ticks)), "r"(static_cast<unsigned>(ticks >> 32)),
+          "r"(value), "r"((name & 0xffffU) | static_cast<unsigned>(kind) << 16));
+    ++past_;
   }
 
-  WarpEntry* entry_ = nullptr;
-  Event* events_ = nullptr;
-  unsigned next_ = 0;
-  bool writes_ = false;
+  static constexpr int kNoWriter = 1 << 30;
+
+  Event* end_ = nullptr;  // of the warp's buffer
+  int past_ = kNoWriter;  // where the next event goes: below 0 while it fits; from kNoWriter on the lane does not write
 };
 
 class WarpWait {
@@ -296,6 +307,7 @@ class WarpWait {
 #define PINCH_TRACE_SCOPE() ::pinch::trace::WarpScope pinch_trace_scope
 #define PINCH_TRACE_PARAMETER , ::pinch::trace::WarpScope& pinch_trace_scope
 #define PINCH_TRACE_PASSED , pinch_trace_scope
+#define PINCH_TRACE_MEMBER ::pinch::trace::WarpScope& pinch_trace_scope;
 #define PINCH_TRACE_STEP(role, step) \
   pinch_trace_scope.mark(::pinch::trace::EventKind::kStep, static_cast<unsigned>(role), static_cast<unsigned>(step))
 #define PINCH_TRACE_WAIT(what) \
@@ -305,6 +317,7 @@ class WarpWait {
 #define PINCH_TRACE_SCOPE() static_cast<void>(0)
 #define PINCH_TRACE_PARAMETER
 #define PINCH_TRACE_PASSED
+#define PINCH_TRACE_MEMBER
 #define PINCH_TRACE_STEP(role, step) static_cast<void>(0)
 #define PINCH_TRACE_WAIT(what) static_cast<void>(0)
 #endif

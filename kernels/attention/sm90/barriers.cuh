@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/common/cuda/ptx/mbarrier.cuh"
+#include "kernels/common/cuda/trace.cuh"
 
 namespace pinch::attention::sm90 {
 
@@ -25,6 +26,15 @@ __device__ __forceinline__ void wait_for(const uint64_t& barrier, uint32_t parit
 __device__ __forceinline__ void wait_for_warp(const uint64_t& barrier, uint32_t parity) {
   while (!__all_sync(0xFFFFFFFF, ptx::mbarrier_try_wait_parity(ptx::shared_address(&barrier), parity))) {
   }
+}
+
+// The same, marked in a traced build: most often nobody waits, and two readings of the clock would say so.
+__device__ __forceinline__ void wait_for_warp_as([[maybe_unused]] unsigned what, const uint64_t& barrier,
+                                                 uint32_t parity PINCH_TRACE_PARAMETER) {
+  if constexpr (kTraced)
+    if (__all_sync(0xFFFFFFFF, ptx::mbarrier_test_wait_parity(ptx::shared_address(&barrier), parity))) return;
+  PINCH_TRACE_WAIT(what);
+  wait_for_warp(barrier, parity);
 }
 
 __device__ __forceinline__ void arrive(const uint64_t& barrier) {

@@ -11,6 +11,7 @@
 #include "kernels/attention/sm90/epilogue.cuh"
 #include "kernels/attention/sm90/producer.cuh"
 #include "kernels/attention/sm90/softmax.cuh"
+#include "kernels/attention/sm90/traced/names.h"
 #include "kernels/attention/sm90/values.cuh"
 #include "kernels/common/cuda/ptx/elect.cuh"
 #include "kernels/common/cuda/ptx/fence.cuh"
@@ -79,15 +80,23 @@ struct Consumer {
   SharedStorage<T>& shared;
   const Params& params;
   int warpgroup;
+  PINCH_TRACE_MEMBER
   RingPosition<T::kStages> k, v;
   RingPosition<T::kQStages> q;  // of the block's queries
 
-  __device__ __forceinline__ void take_turn() const { ptx::bar_sync(kTurn + warpgroup, 256); }
+  __device__ __forceinline__ void take_turn() const {
+    PINCH_TRACE_WAIT(TraceWait::kTurn);
+    ptx::bar_sync(kTurn + warpgroup, 256);
+  }
   __device__ __forceinline__ void give_turn() const {
     ptx::bar_arrive(kTurn + (warpgroup + 1 == T::kConsumers ? 0 : warpgroup + 1), 256);
   }
-  __device__ __forceinline__ void wait_keys() const { wait_for_warp(shared.barriers.k_full[k.stage], k.parity); }
-  __device__ __forceinline__ void wait_values() const { wait_for_warp(shared.barriers.v_full[v.stage], v.parity); }
+  __device__ __forceinline__ void wait_keys() const {
+    wait_for_warp_as(TraceWait::kKeys, shared.barriers.k_full[k.stage], k.parity PINCH_TRACE_PASSED);
+  }
+  __device__ __forceinline__ void wait_values() const {
+    wait_for_warp_as(TraceWait::kValues, shared.barriers.v_full[v.stage], v.parity PINCH_TRACE_PASSED);
+  }
   __device__ __forceinline__ void release_keys() {
     arrive_warp(shared.barriers.k_empty[k.stage]);
     k.advance();
@@ -111,7 +120,7 @@ struct Consumer {
   // the end.
   __device__ __forceinline__ bool next_block(Block& block) {
     for (;;) {
-      wait_for_warp(shared.barriers.q_full[q.stage][warpgroup], q.parity);
+      wait_for_warp_as(TraceWait::kQueries, shared.barriers.q_full[q.stage][warpgroup], q.parity PINCH_TRACE_PASSED);
       const int index = read_by_first_lane(shared.barriers.tile[q.stage][warpgroup]);
       if (index < 0) return false;
       locate<T>(params, index, block);
@@ -131,6 +140,7 @@ template <typename T>
 __device__ __forceinline__ void Consumer<T>::run() {
   const int lane = threadIdx.x % 32;
   Block block;
+  PINCH_TRACE_STEP(TraceRole::kProduct, 0);
   if (!next_block(block)) return;
   float s[T::kTileKv / 2];
   float rest[Softmax<T>::kRest];
@@ -203,6 +213,7 @@ __device__ __forceinline__ void Consumer<T>::run() {
     };
 
     int tile = block.key_tiles - 1;
+    PINCH_TRACE_STEP(TraceRole::kSoftmax, tile);
     release_keys();
     if (tile == 0) release_queries();
 #pragma unroll
@@ -226,6 +237,8 @@ __device__ __forceinline__ void Consumer<T>::run() {
     wait_for_next_keys();
 
     const auto step = [&](bool masked) {
+      PINCH_TRACE_STEP(TraceRole::kProduct, tile);
+      PINCH_TRACE_PHASE(TracePhase::kIssue);
       take_turn();
       ptx::wgmma_fence();
       issue_scores<T>(shared, warpgroup, q.stage, k.stage, s);
@@ -234,26 +247,34 @@ __device__ __forceinline__ void Consumer<T>::run() {
       multiply_first();
       multiply_rest();
       give_turn();
+      PINCH_TRACE_PHASE(TracePhase::kScores);
       ptx::wgmma_wait_group<(T::kRead < T::kSteps) ? 2 : 1>();
       release_keys();
       --tile;
+      PINCH_TRACE_STEP(TraceRole::kSoftmax, tile);
+      PINCH_TRACE_PHASE(TracePhase::kMaximum);
       if (tile == 0) release_queries();
       if (masked) hide(tile);
       softmax.update(s, alpha);
       if constexpr (T::kPromoted) {
         // An fp8 product is short: it is over by now, and adding it up runs under the exponentials.
         wait_for_next_keys();
+        PINCH_TRACE_PHASE(TracePhase::kDrain);
         ptx::wgmma_wait_group<0>();
         release_values();
         accumulate(false);
+        PINCH_TRACE_PHASE(TracePhase::kExponentials);
         softmax.begin(s, rest);
       } else {
+        PINCH_TRACE_PHASE(TracePhase::kExponentials);
         softmax.begin(s, rest);
         wait_for_next_keys();
+        PINCH_TRACE_PHASE(TracePhase::kDrain);
         ptx::wgmma_wait_group<0>();
         release_values();
         accumulate(false);
       }
+      PINCH_TRACE_PHASE(TracePhase::kWrite);
       Softmax<T>::write(s, p);
     };
     while (tile > 0 && tile > whole_tiles) step(true);
@@ -280,14 +301,18 @@ __device__ __forceinline__ void Consumer<T>::run() {
       accumulate(true);
     };
     const OutputRows out = output_rows(params, block, row);
+    PINCH_TRACE_STEP(TraceRole::kProduct, 0);
     if constexpr (T::kPromoted) {  // there are no registers for more scores here
       last_product();
+      PINCH_TRACE_STEP(TraceRole::kEpilogue, block.first_query);
       epilogue<T>(params, out, o, factor, lse);
+      PINCH_TRACE_STEP(TraceRole::kProduct, 0);
       if (!next_block(block)) return;
       first_scores();
     } else {
       if (!next_block(block)) {
         last_product();
+        PINCH_TRACE_STEP(TraceRole::kEpilogue, 0);
         epilogue<T>(params, out, o, factor, lse);
         return;
       }
@@ -304,6 +329,7 @@ __device__ __forceinline__ void Consumer<T>::run() {
       finish_rows();
       ptx::wgmma_wait_group<0>();
       release_values();
+      PINCH_TRACE_STEP(TraceRole::kEpilogue, 0);
       epilogue<T>(params, out, o, factor, lse);
     }
     __syncwarp();
@@ -312,7 +338,8 @@ __device__ __forceinline__ void Consumer<T>::run() {
 
 template <typename T>
 __device__ __forceinline__ void consumer(SharedStorage<T>& shared, const Params& params, int warpgroup) {
-  Consumer<T> self{shared, params, warpgroup};
+  PINCH_TRACE_SCOPE();
+  Consumer<T> self{shared, params, warpgroup PINCH_TRACE_PASSED};
   if (warpgroup == T::kConsumers - 1) self.give_turn();
   self.run();
 }

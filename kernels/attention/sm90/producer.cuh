@@ -6,6 +6,7 @@
 #include "kernels/attention/sm90/barriers.cuh"
 #include "kernels/attention/sm90/params.cuh"
 #include "kernels/attention/sm90/smem.cuh"
+#include "kernels/attention/sm90/traced/names.h"
 #include "kernels/common/cuda/ptx/bulk_copy.cuh"
 
 namespace pinch::attention::sm90 {
@@ -20,6 +21,7 @@ __device__ __forceinline__ int next_index(const Params& params, int index) {
 template <typename T>
 __device__ __forceinline__ void producer(SharedStorage<T>& shared, const Params& params, const CUtensorMap& q_map,
                                          const CUtensorMap& k_map, const CUtensorMap& v_map) {
+  PINCH_TRACE_SCOPE();
   constexpr bool kPreparedQk = T::kQk == QkType::kFp8;
   constexpr int kSlabColumns = kPreparedQk ? 128 : 64;
   auto& barriers = shared.barriers;
@@ -29,9 +31,13 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const Params&
   ptx::prefetch_tensormap(&k_map);
   ptx::prefetch_tensormap(&v_map);
 
+  const auto wait_empty = [&](const uint64_t& barrier, uint32_t parity) {
+    PINCH_TRACE_WAIT(TraceWait::kEmpty);
+    wait_for(barrier, parity ^ 1);
+  };
   const auto send_tile = [&](int index, const Block* block) {
     for (int w = 0; w < T::kConsumers; ++w) {
-      wait_for(barriers.q_empty[q.stage][w], q.parity ^ 1);
+      wait_empty(barriers.q_empty[q.stage][w], q.parity);
       barriers.tile[q.stage][w] = index;
       const uint32_t full = ptx::shared_address(&barriers.q_full[q.stage][w]);
       if (block == nullptr || block->key_tiles == 0) {
@@ -49,7 +55,7 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const Params&
     q.advance();
   };
   const auto load_keys = [&](const Block& block, int tile) {
-    wait_for(barriers.k_empty[k.stage], k.parity ^ 1);
+    wait_empty(barriers.k_empty[k.stage], k.parity);
     const uint32_t full = ptx::shared_address(&barriers.k_full[k.stage]);
     ptx::mbarrier_arrive_expect_tx(full, sizeof(shared.k[0]));
     const int row = tile * T::kTileKv + (kPreparedQk ? 0 : block.kv_row);
@@ -62,7 +68,10 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const Params&
   };
   RingPosition<2> codes;
   const auto load_codes = [&](const Block& block, int tile) {
-    wait_for(barriers.codes_empty[codes.stage], codes.parity ^ 1);
+    {
+      PINCH_TRACE_WAIT(TraceWait::kCodesEmpty);
+      wait_for(barriers.codes_empty[codes.stage], codes.parity ^ 1);
+    }
     const uint32_t full = ptx::shared_address(&barriers.codes_full[codes.stage]);
     barriers.codes_end[codes.stage] = 0;
     ptx::mbarrier_arrive_expect_tx(full, T::kCodeBytes + T::kCodeScaleBytes);
@@ -78,7 +87,7 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const Params&
       load_codes(block, tile);
       return;
     }
-    wait_for(barriers.v_empty[v.stage], v.parity ^ 1);
+    wait_empty(barriers.v_empty[v.stage], v.parity);
     const uint32_t full = ptx::shared_address(&barriers.v_full[v.stage]);
     ptx::mbarrier_arrive_expect_tx(full, sizeof(shared.v[0]));
 #pragma unroll
@@ -99,13 +108,16 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const Params&
   for (int index = static_cast<int>(blockIdx.x); index < params.walk.tiles(); index = next_index(params, index)) {
     Block block;
     if (!locate<T>(params, index, block)) continue;
+    PINCH_TRACE_STEP(TraceRole::kProducer, block.key_tiles);
     send_tile(index, &block);
     if (block.key_tiles == 0) continue;
     load_keys(block, block.key_tiles - 1);
     for (int tile = block.key_tiles - 1; tile > 0; --tile) {
+      PINCH_TRACE_STEP(TraceRole::kProducer, tile);
       load_keys(block, tile - 1);
       load_values(block, tile);
     }
+    PINCH_TRACE_STEP(TraceRole::kProducer, 0);
     load_values(block, 0);
   }
   send_tile(-1, nullptr);

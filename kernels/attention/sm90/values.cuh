@@ -11,6 +11,7 @@
 
 #include "kernels/attention/sm90/barriers.cuh"
 #include "kernels/attention/sm90/smem.cuh"
+#include "kernels/attention/sm90/traced/names.h"
 #include "kernels/common/cuda/ptx/cvt.cuh"
 #include "kernels/common/cuda/ptx/fence.cuh"
 #include "kernels/common/cuda/ptx/ldst.cuh"
@@ -70,13 +71,15 @@ __device__ __forceinline__ void decode_values(uint32_t codes, uint32_t v, int th
 // The warps that decode NVFP4 values, tile after tile as the producer brings them.
 template <typename T>
 __device__ __forceinline__ void decoder(SharedStorage<T>& shared, int thread) {
+  PINCH_TRACE_SCOPE();
   auto& barriers = shared.barriers;
   RingPosition<2> codes;
   RingPosition<T::kStages> v;
-  for (;;) {
-    wait_for_warp(barriers.codes_full[codes.stage], codes.parity);
+  for ([[maybe_unused]] int tile = 0;; ++tile) {
+    PINCH_TRACE_STEP(TraceRole::kDecoder, tile);
+    wait_for_warp_as(TraceWait::kCodes, barriers.codes_full[codes.stage], codes.parity PINCH_TRACE_PASSED);
     if (read_by_first_lane(barriers.codes_end[codes.stage]) != 0) return;
-    wait_for_warp(barriers.v_empty[v.stage], v.parity ^ 1);
+    wait_for_warp_as(TraceWait::kEmpty, barriers.v_empty[v.stage], v.parity ^ 1 PINCH_TRACE_PASSED);
     decode_values<T>(ptx::shared_address(shared.codes[codes.stage]), ptx::shared_address(shared.v[v.stage][0]), thread);
     ptx::fence_proxy_async_shared();
     __syncwarp();

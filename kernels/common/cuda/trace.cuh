@@ -8,6 +8,7 @@
 #define PINCH_TRACE_SCOPE() static_cast<void>(0)
 #define PINCH_TRACE_PARAMETER
 #define PINCH_TRACE_PASSED
+#define PINCH_TRACE_MEMBER
 #define PINCH_TRACE_STEP(role, step) static_cast<void>(0)
 #define PINCH_TRACE_WAIT(what) static_cast<void>(0)
 #define PINCH_TRACE_PHASE(name) static_cast<void>(0)
