@@ -18,7 +18,7 @@
 #include "kernels/common/cuda/ptx/ldst.cuh"
 #include "kernels/common/cuda/ptx/named_barrier.cuh"
 #include "kernels/common/cuda/ptx/setmaxnreg.cuh"
-#include "kernels/common/cuda/ptx/wgmma_operands.cuh"
+#include "kernels/common/cuda/ptx/wgmma.cuh"
 
 namespace pinch::attention::sm90 {
 

@@ -280,7 +280,7 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
         const uint32_t descriptor = activations + step / 4 * (T::kTileM * 128 >> 4) + step % 4 * kDescriptorStep;
 #pragma unroll
         for (int r = 0; r < T::kRowBlocks; ++r)
-          ptx::wgmma_mma_async_bf16<T::kTileM>(sums[r], fragments[group % 2][i][r], descriptor, accumulate);
+          ptx::Wgmma<T::kTileM>::bf16_rs(sums[r], fragments[group % 2][i][r], descriptor, accumulate);
         accumulate = 1;
       }
       ptx::wgmma_commit_group();
