@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "src/core/atomic_file.h"
@@ -33,6 +34,11 @@ ExitCode exit_code(ErrorCode code) {
 int report(const Error& error) {
   fmt::print(stderr, "pinch: error: {}\n", error.message());
   return exit_code(error.code);
+}
+
+std::string project_sources() {
+  const char* named = std::getenv("PINCH_SOURCE");
+  return named != nullptr ? named : PINCH_SOURCE_DIR;
 }
 
 Result<void> write_result(const std::string& path, std::string_view text, std::string_view what) {

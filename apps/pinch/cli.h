@@ -37,6 +37,9 @@ class JsonOption {
   std::string path_;
 };
 
+/// The folder of this project's sources: $PINCH_SOURCE, else where this program was built.
+std::string project_sources();
+
 /// A subcommand sets `status` to its exit code when it has run.
 void add_bench(CLI::App& app, int& status);
 void add_bound(CLI::App& app, int& status);

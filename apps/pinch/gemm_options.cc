@@ -104,7 +104,7 @@ Result<std::unique_ptr<ladder::GemmTarget>> GemmOptionGroup::target() {
       return Error{ErrorCode::kInvalidArgument, "--threads and --isa are the CPU's: leave them out with --device cuda",
                    ""};
     }
-    return ladder::make_cuda_target(ordinal);
+    return ladder::make_cuda_target(ordinal, project_sources());
   }
   if (!isa_.empty()) {
     PINCH_TRY(parse_cpu_isa(isa_));

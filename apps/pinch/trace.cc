@@ -1,7 +1,6 @@
 // pinch trace: who waits for whom inside a kernel, and what looking at it cost.
 #include <fmt/core.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -160,8 +159,7 @@ int trace_cuda_gemm(GemmTraceOptions& options) {
   if (!device) return report(device.error());
   const auto target = options.gemm.target();  // refuses a machine without such a device
   if (!target) return report(target.error());
-  trace::CudaGemm gemm{*problem, options.tactic, *device, PINCH_SOURCE_DIR};
-  if (const char* sources = std::getenv("PINCH_SOURCE"); sources != nullptr) gemm.sources = sources;
+  trace::CudaGemm gemm{*problem, options.tactic, *device, project_sources()};
   if (gemm.tactic.empty()) {
     const auto best = default_tactic((*target)->family(), *problem, (*target)->resources());
     if (!best) return report(best.error());

@@ -107,6 +107,7 @@ std::optional<store::TuneStore> open_store(const TuneOptions& options) {
 
 // Fraction of the work: checking is the first half of the bar, measuring the second, by time where that ends it.
 void show(ProgressBar& bar, const ladder::Work& work, const ladder::Progress& progress, double budget_s) {
+  if (progress.phase == "explain") return bar.show(1, 1, work.heading + ": asking why the fastest takes its time");
   const bool checking = progress.phase == "check";
   const double part = checking ? static_cast<double>(progress.done) / static_cast<double>(progress.total)
                                : progress.elapsed_s / budget_s;

@@ -75,11 +75,12 @@ class PlantedTask final : public Task, public HostSubject {
     work_.flops = kLeastNs;
     work_.least_bytes = 1;
     roofline_ = {1, 1, 1};  // 1 GFLOP/s: a flop a ns
-    machine_.device = "simulated";
+    machine_.device = machine_.isa = machine_.binary = machine_.compiler = "simulated";
   }
 
   std::array<double, GridFamily::kTiles * GridFamily::kBlocks> time_ns{};
   double waiting = 0.005;
+  std::string kernel;  ///< whose machine code runs; empty: none of a GPU
   std::set<std::size_t> wrong;
 
   [[nodiscard]] const Work& work() const override { return work_; }
@@ -103,6 +104,10 @@ class PlantedTask final : public Task, public HostSubject {
   measure::Sampler& sampler() override { return *sampler_; }
   Result<Rivals> rivals() override { return Rivals{}; }
   Result<Waiting> waits(const std::string&, const std::function<bool()>&) override { return waiting_with(waiting); }
+  Result<Code> code(const std::string& tactic) override {
+    if (kernel.empty()) return Task::code(tactic);
+    return read_launched(sass::test::data_path("kernels.sm_90a.cubin"), {kernel, 16, 1});
+  }
 
   Checked check(std::size_t tactic) override {
     if (wrong.contains(tactic)) return {measure::Verdict::kWrong, "rel_l2 0.5", 0.5, 1, 0};
@@ -123,12 +128,13 @@ class PlantedTask final : public Task, public HostSubject {
   std::unique_ptr<measure::HostSampler> sampler_;
 };
 
-std::vector<Finding> findings_of(PlantedTask& task, const Selection& selection = {}) {
+std::vector<Finding> findings_of(PlantedTask& task, const Selection& selection = {},
+                                 store::TuneStore* store = nullptr) {
   TuneRequest request;
   request.selection = selection;
   TuneHooks hooks;
-  hooks.warn = [](const Error&) {};
-  const auto report = tune(task, request, nullptr, hooks);
+  hooks.warn = [](const Error& error) { ADD_FAILURE() << error.message(); };
+  const auto report = tune(task, request, store, hooks);
   EXPECT_TRUE(report.ok()) << (report.ok() ? "" : report.error().message());
   return report.ok() ? report->findings : std::vector<Finding>(kRungs.size());
 }
@@ -210,6 +216,25 @@ TEST(Ladder, AWrongTacticIsProofs) {
   EXPECT_THAT(of(findings, Rung::kProof).why, HasSubstr("1 of 12 settings are wrong and out: tile0.k1: rel_l2 0.5"));
 }
 
+TEST(Ladder, ASpilledArrayInItsOwnMachineCodeIsSchedules) {
+  PlantedTask task;
+  for (double& time : task.time_ns) time *= kPlanted;
+  task.kernel = "forced_spill";
+  const TempFolder folder;
+  auto store = store::TuneStore::open(folder / "tune.sqlite");
+  ASSERT_TRUE(store.ok());
+  const auto findings = findings_of(task, {}, &*store);
+  EXPECT_THAT(claims(findings), ElementsAre(Rung::kSchedule));
+  EXPECT_NEAR(*of(findings, Rung::kSchedule).bound_percent, kSaved, kNear) << "no order beats the multiply-adds";
+  EXPECT_THAT(of(findings, Rung::kSchedule).why, HasSubstr("spill-in-loop"));
+  EXPECT_THAT(of(findings, Rung::kSchedule).command, HasSubstr("--kernel '^forced_spill$' --warps 4"));
+  const auto stored = findings_of(task, {}, &*store);
+  for (std::size_t i = 0; i < kRungs.size(); ++i) {
+    EXPECT_EQ(stored[i].why, findings[i].why) << "as stored";
+    EXPECT_EQ(stored[i].evidence, findings[i].evidence);
+  }
+}
+
 // Two faults at once share the time: neither is counted twice.
 TEST(Ladder, BoundsAreOfDisjointPartsOfTheTime) {
   PlantedTask task;
@@ -285,6 +310,34 @@ TEST(LadderCode, ASpilledArrayIsSchedules) {
   EXPECT_THAT(claims(findings), ElementsAre(Rung::kSchedule));
   EXPECT_THAT(of(findings, Rung::kSchedule).why, HasSubstr("spill-in-loop"));
   EXPECT_GT(*of(findings, Rung::kSchedule).bound_percent, 50) << "98 of its 155 instructions move spilled registers";
+}
+
+TEST(LadderCode, IsReadForTheWarpsThatALaunchHas) {
+  const std::string file = sass::test::data_path("kernels.sm_90a.cubin");
+  const auto alone = read_launched(file, {"wgmma_loop", 4, 1}), many = read_launched(file, {"wgmma_loop", 16, 2});
+  ASSERT_TRUE(alone.ok() && many.ok()) << (alone.ok() ? many : alone).error().message();
+  EXPECT_EQ(alone->evidence["warps"], 1);
+  EXPECT_EQ(many->evidence["warps"], 8);
+  EXPECT_LT(many->schedule_share, alone->schedule_share) << "more warps hide more";
+  int counted = 0;
+  for (const auto& run : many->evidence["order"]) counted += run[1].get<int>();
+  const auto& loop = many->evidence["loop"];
+  EXPECT_EQ(counted * sass::kInstructionBytes, loop[1].get<int>() - loop[0].get<int>());
+  EXPECT_EQ((LaunchedKernel{"", 12, 1}).consumer_warps(), 2) << "one warpgroup of three produces";
+  EXPECT_THAT(read_launched(file, {"wgmma", 4, 1}).error().message(), HasSubstr("no machine code of wgmma"));
+}
+
+TEST(LadderCode, WhatIsWaitedForIsNotWastedByTheCode) {
+  Evidence evidence = evidence_of_kernel("forced_spill", 16);
+  const double alone = *of(climb(evidence, {}), Rung::kSchedule).bound_percent;
+  evidence.waiting = Waiting{0.4, "producer", {}};
+  const auto findings = climb(evidence, {});
+  EXPECT_NEAR(*of(findings, Rung::kSchedule).bound_percent, 0.6 * alone, 0.01);
+  evidence.limit = Limit{70, "reads", {}};  // of 100: less than either rung's share is above it
+  const auto limited = climb(evidence, {});
+  EXPECT_THAT(claims(limited), ElementsAre(Rung::kPipeline));
+  EXPECT_NEAR(*of(limited, Rung::kPipeline).bound_percent, 30, 1e-9);
+  EXPECT_THAT(of(limited, Rung::kSchedule).why, HasSubstr("noise, or is another rung's"));
 }
 
 TEST(LadderCode, WaitingForEveryProductIsSchedules) {

@@ -81,23 +81,28 @@ Result<Timer> Timer::create(int device) {
   return std::move(timer);
 }
 
-Result<Graph> Timer::capture(const std::function<Result<void>(cudaStream_t)>& work) const {
+Result<RecordedGraph> Timer::record(const std::function<Result<void>(cudaStream_t)>& work) const {
   const DeviceScope scope(device());
   PINCH_TRY(scope.ok());
   PINCH_TRY(check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning a capture"));
   const Result<void> enqueued = work(stream());
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream(), &graph);
+  RecordedGraph recorded(graph);
   if (!enqueued) {
-    if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();
     return enqueued.error();
   }
   PINCH_TRY(check(ended, "ending a capture"));
+  return std::move(recorded);
+}
+
+Result<Graph> Timer::capture(const std::function<Result<void>(cudaStream_t)>& work) const {
+  const DeviceScope scope(device());
+  PINCH_TRY(scope.ok());
+  PINCH_ASSIGN(recorded, record(work));
   cudaGraphExec_t ready = nullptr;
-  const cudaError_t instantiated = cudaGraphInstantiate(&ready, graph, 0);
-  cudaGraphDestroy(graph);
-  PINCH_TRY(check(instantiated, "instantiating a graph"));
+  PINCH_TRY(check(cudaGraphInstantiate(&ready, recorded.get(), 0), "instantiating a graph"));
   return Graph(ready);
 }
 

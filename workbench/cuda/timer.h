@@ -16,6 +16,10 @@ struct DestroyGraph {
   void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
 };
 using Graph = std::unique_ptr<CUgraphExec_st, DestroyGraph>;
+struct DestroyRecordedGraph {
+  void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
+};
+using RecordedGraph = std::unique_ptr<CUgraph_st, DestroyRecordedGraph>;
 
 class Timer {
  public:
@@ -24,8 +28,9 @@ class Timer {
   /// Errors: no memory for the bytes that flush the L2; a device that does not answer.
   static Result<Timer> create(int device);
 
-  /// What `work` enqueues on stream(), to be replayed.
+  /// What `work` enqueues on stream(), to be replayed; and as it was recorded, to be read.
   Result<Graph> capture(const std::function<Result<void>(cudaStream_t)>& work) const;
+  Result<RecordedGraph> record(const std::function<Result<void>(cudaStream_t)>& work) const;
 
   /// Nanoseconds of one replay.
   Result<double> cold_ns(const Graph& graph) const;

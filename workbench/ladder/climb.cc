@@ -24,7 +24,9 @@ class Climb {
     if (settings_.list.empty() || settings_.list.front().time <= 0) return;
     standard_ = best_ = &settings_.list.front();
     for (const Rung rung : {Rung::kAlgebra, Rung::kHandoff, Rung::kTactic}) gain(rung);
-    left_percent_ = 100 * best_->time / standard_->time;
+    room_percent_ = left_percent_ = 100 * best_->time / standard_->time;
+    if (const auto* limit = std::get_if<Limit>(&evidence_.limit))
+      room_percent_ = std::max(0.0, left_percent_ - 100 * limit->time / standard_->time);
   }
 
   std::vector<Finding> findings() {
@@ -84,12 +86,16 @@ class Climb {
     finding.why = silence.why;
   }
 
-  // A share of the time: headroom where it is more than noise. True where it is.
-  bool share(Finding& finding, double percent) {
-    finding.bound_percent = std::max(0.0, percent);
-    finding.answer = percent > band_percent() ? Answer::kHeadroom : Answer::kRuledOut;
-    if (finding.answer == Answer::kHeadroom) claimed_percent_ += percent;
-    return finding.answer == Answer::kHeadroom;
+  // A share of the time, of which no more can be saved than is above the limit and no rung before claims: headroom
+  // where that is more than noise.
+  void share(Finding& finding, double percent, const std::string& found, const std::string& nothing) {
+    finding.bound_percent = std::clamp(percent, 0.0, std::max(0.0, room_percent_ - claimed_percent_));
+    const bool is_more = *finding.bound_percent > band_percent();
+    finding.answer = is_more ? Answer::kHeadroom : Answer::kRuledOut;
+    if (is_more) claimed_percent_ += *finding.bound_percent;
+    finding.why = percent <= band_percent() ? nothing
+                  : is_more                 ? found
+                                            : found + "; but what is above the limit is noise, or is another rung's";
   }
 
   void pipeline(Finding& finding) {
@@ -97,20 +103,23 @@ class Climb {
     if (waiting == nullptr) return silent(finding, std::get<Silence>(evidence_.waiting));
     finding.evidence = waiting->evidence;
     finding.evidence["waiting_share"] = waiting->share;
-    const bool late = share(finding, waiting->share * left_percent_);
-    finding.why =
-        late ? fmt::format("the working role waits for {} in {:.1f}% of its time", waiting->for_whom,
-                           100 * waiting->share)
-             : fmt::format("the working role waits for nobody beyond {:.1f}% of its time", 100 * waiting->share);
+    share(finding, waiting->share * left_percent_,
+          fmt::format("the working role waits for {} in {:.1f}% of its time", waiting->for_whom, 100 * waiting->share),
+          fmt::format("the working role waits for nobody beyond {:.1f}% of its time", 100 * waiting->share));
+  }
+
+  // Of the time in which the code runs: where it waits for another role, its own instructions are not what it takes.
+  [[nodiscard]] double running_percent() const {
+    const auto* waiting = std::get_if<Waiting>(&evidence_.waiting);
+    return left_percent_ * (waiting != nullptr ? 1 - waiting->share : 1);
   }
 
   void schedule(Finding& finding) {
     const Code* code = std::get_if<Code>(&evidence_.code);
     if (code == nullptr) return silent(finding, std::get<Silence>(evidence_.code));
     finding.evidence = code->evidence;
-    finding.why = share(finding, code->schedule_share * left_percent_)
-                      ? code->schedule_words
-                      : "the compiler's order is as fast as the busiest pipe allows";
+    share(finding, code->schedule_share * running_percent(), code->schedule_words,
+          "the compiler's order is as fast as the busiest pipe allows");
   }
 
   void algebra(Finding& finding) {
@@ -122,17 +131,20 @@ class Climb {
     }
     if (measured.has_knobs) knobs(finding);
     if (code == nullptr) return;
+    Finding read;
+    share(read, code->algebra_share * running_percent(), code->algebra_words,
+          "no pattern of instructions that need not exist was found");
     for (const auto& [key, value] : code->evidence.items()) finding.evidence[key] = value;
-    const std::string before = measured.best != nullptr ? finding.why + "; " : "";
-    const double more = code->algebra_share * left_percent_;
-    if (share(finding, more)) {
-      finding.why = before + code->algebra_words;
-    } else if (before.empty()) {
-      finding.why = "no pattern of instructions that need not exist was found";
+    if (measured.settings == 0) {
+      finding.answer = read.answer;
+      finding.bound_percent = read.bound_percent;
+      finding.why = read.why;
+      return;
     }
-    if (measured.best == nullptr) return;
+    finding.why += "; in the machine code: " + read.why;
+    if (read.answer != Answer::kHeadroom) return;
     finding.answer = Answer::kHeadroom;
-    *finding.bound_percent += measured.percent;
+    finding.bound_percent = measured.percent + *read.bound_percent;
   }
 
   void knobs(Finding& finding) {
@@ -181,12 +193,11 @@ class Climb {
     finding.evidence = limit->evidence;
     finding.evidence["limit"] = limit->time;
     finding.evidence["time"] = best_->time;
-    const double limit_percent = 100 * limit->time / standard_->time;
-    const bool above = share(finding, left_percent_ - claimed_percent_ - limit_percent);
-    finding.why =
-        fmt::format("{} bind{} at {:.0f}% of {} rate", limit->unit, limit->unit.back() == 's' ? "" : "s",
-                    100 * std::min(1.0, limit->time / best_->time), limit->unit.back() == 's' ? "their" : "its");
-    if (!above) finding.why += "; what is above that is noise, or is another rung's";
+    const bool many = limit->unit.back() == 's';
+    const std::string binds = fmt::format("{} bind{} at {:.0f}% of {} rate", limit->unit, many ? "" : "s",
+                                          100 * std::min(1.0, limit->time / best_->time), many ? "their" : "its");
+    share(finding, room_percent_ - claimed_percent_, binds,
+          binds + "; what is above that is noise, or is another rung's");
   }
 
   void proof(Finding& finding) {
@@ -207,6 +218,7 @@ class Climb {
   const Setting* best_ = nullptr;
   std::array<Gain, kRungs.size()> gains_{};
   double left_percent_ = 100;   ///< of the default's time, once the best knobs are chosen
+  double room_percent_ = 100;   ///< of that, above the limit of the unit that binds
   double claimed_percent_ = 0;  ///< of that, by rungs that look into the best setting
 };
 

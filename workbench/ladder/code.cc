@@ -7,15 +7,25 @@
 #include <string_view>
 #include <tuple>
 
+#include "src/core/mapped_file.h"
+#include "workbench/sass/elf_reader.h"
+#include "workbench/sass/fatbin.h"
+#include "workbench/sass/input.h"
+#include "workbench/sass/tools.h"
+
 namespace pinch::ladder {
 namespace {
 
 using sass::LoopReport;
 
+constexpr auto kTensor = static_cast<std::size_t>(sass::Pipe::kTensor);
+
 const LoopReport* hot_loop(const sass::KernelReport& kernel) {
+  // Of two that multiply as much the shorter one is the steady state, the other the edge, which masks besides.
   const auto rank = [](const LoopReport& loop) {
-    const bool multiplies = loop.pipes[static_cast<std::size_t>(sass::Pipe::kTensor)] > 0;
-    return std::tuple(multiplies, loop.depth, loop.simulated_cycles.value_or(loop.least_cycles()));
+    const double tensor = loop.pipes[kTensor];
+    const double cycles = loop.simulated_cycles.value_or(loop.least_cycles());
+    return std::tuple(tensor > 0, loop.depth, tensor, tensor > 0 ? -loop.instructions : cycles);
   };
   const LoopReport* hot = nullptr;
   for (const LoopReport& loop : kernel.loops) {
@@ -24,11 +34,42 @@ const LoopReport* hot_loop(const sass::KernelReport& kernel) {
   return hot;
 }
 
+// Some code multiplies in a loop only behind branches that its steady path does not take.
+Result<bool> multiplies(const sass::Kernel& kernel) {
+  PINCH_ASSIGN(machine, sass::Machine::of(kernel.arch));
+  return std::any_of(kernel.instructions.begin(), kernel.instructions.end(), [&](const sass::Instruction& instruction) {
+    return machine->cost(instruction).uses[kTensor] > 0;
+  });
+}
+
 // Instructions that the algebra need not have; every other finding with cycles is about their order or their place.
 bool is_algebra(const sass::Lint& lint) {
   static const std::set<std::string_view> kOfTheLoop = {"mask-after-pack", "exp2-denormal", "division",
                                                         "integer-division"};
   return lint.id.starts_with("algebra-") || kOfTheLoop.contains(lint.id);
+}
+
+// The pipe that an instruction takes longest; issue where it takes no other.
+std::string_view pipe_of(const sass::Cost& cost) {
+  const auto longest = std::max_element(cost.uses.begin() + 1, cost.uses.end());
+  return sass::name_of(static_cast<sass::Pipe>(*longest > 0 ? longest - cost.uses.begin() : 0));
+}
+
+// The loop's instructions in their order, as runs of one pipe: [["alu", 3], ["tensor", 1], ...].
+Result<nlohmann::ordered_json> order_of(const sass::Kernel& kernel, const LoopReport& loop) {
+  PINCH_ASSIGN(machine, sass::Machine::of(kernel.arch));
+  auto runs = nlohmann::ordered_json::array();
+  int run = 0;
+  for (const sass::Instruction& instruction : kernel.instructions) {
+    if (instruction.offset < loop.begin || instruction.offset >= loop.end) continue;
+    const std::string_view pipe = pipe_of(machine->cost(instruction));
+    if (runs.empty() || runs.back()[0] != pipe) {
+      runs.push_back({pipe, 0});
+      run = 0;
+    }
+    runs.back()[1] = ++run;
+  }
+  return runs;
 }
 
 // The bound of all warps without loads and stores of local memory, which no source asks for.
@@ -45,6 +86,46 @@ Result<double> least_without_local(const sass::KernelReport& kernel, const LoopR
   return std::min(loop.least_cycles(), std::max(bound * loop.warps, loop.dependency_cycles.value_or(0)));
 }
 
+std::string_view text_of(sass::Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// The kernel alone, with operands where there is nvdisasm.
+Result<sass::Program> disassembled(const std::shared_ptr<const std::string>& cubin, const std::string& file) {
+  if (const auto tool = sass::find_cuda_tool("nvdisasm")) {
+    sass::InputOptions options;
+    options.disassembler = *tool;
+    if (auto program = sass::read_program_bytes(cubin, file, options)) return program;
+  }
+  return sass::read_program_bytes(cubin, file, {});
+}
+
+// Cubins are looked through for the name, since disassembling all of a program takes half a minute.
+Result<sass::Program> program_of(const std::string& file, const std::string& kernel) {
+  PINCH_ASSIGN(mapped, MappedFile::open(file));
+  std::vector<std::shared_ptr<const std::string>> cubins;
+  if (sass::is_cubin(mapped->bytes())) {
+    cubins.push_back(std::make_shared<const std::string>(text_of(mapped->bytes())));
+  } else {
+    PINCH_ASSIGN(sections, sass::fatbin_sections(mapped->bytes(), file));
+    for (const sass::Bytes section : sections) {
+      PINCH_ASSIGN(entries, sass::read_fatbins(section, file));
+      for (const sass::FatbinEntry& entry : entries) {
+        if (entry.kind == sass::FatbinEntry::kCubin && sass::contains(*entry.data, kernel))
+          cubins.push_back(entry.data);
+      }
+    }
+  }
+  for (const auto& cubin : cubins) {
+    PINCH_ASSIGN(program, disassembled(cubin, file));
+    std::erase_if(program.kernels, [&](const sass::Kernel& each) { return each.name != kernel; });
+    if (!program.kernels.empty()) return program;
+  }
+  return Error{ErrorCode::kNotFound, fmt::format("holds no machine code of {}", kernel), file};
+}
+
+constexpr int kMostWarps = 16, kWarpgroupWarps = 4;  // of a sub-partition; of a warpgroup
+
 }  // namespace
 
 Result<Code> code_of(const sass::KernelReport& kernel) {
@@ -52,6 +133,13 @@ Result<Code> code_of(const sass::KernelReport& kernel) {
   if (loop == nullptr) return Error{ErrorCode::kNotFound, "the kernel has no loop", kernel.kernel->name};
   if (!loop->simulated_cycles || *loop->simulated_cycles <= 0) {
     return Error{ErrorCode::kUnsupported, "the code has no control words, so its time is not known; give a cubin",
+                 kernel.kernel->name};
+  }
+  PINCH_ASSIGN(has_products, multiplies(*kernel.kernel));
+  if (has_products && loop->pipes[kTensor] <= 0) {
+    return Error{ErrorCode::kUnsupported,
+                 "its matrix instructions stand behind branches, on no loop's steady path, so the hot loop's time is "
+                 "not known",
                  kernel.kernel->name};
   }
   const double cycles = *loop->simulated_cycles;
@@ -81,15 +169,34 @@ Result<Code> code_of(const sass::KernelReport& kernel) {
     const double share = loop->pipes[static_cast<std::size_t>(pipe)] * loop->warps / cycles;
     if (share > 0) pipes[std::string(sass::name_of(static_cast<sass::Pipe>(pipe)))] = share;
   }
+  PINCH_ASSIGN(order, order_of(*kernel.kernel, *loop));
   code.evidence = {{"kernel", kernel.kernel->name},
                    {"loop", {loop->begin, loop->end}},
+                   {"role", loop->role},
                    {"warps", loop->warps},
                    {"simulated_cycles", cycles},
                    {"least_cycles", least},
                    {"calibrated", kernel.calibrated},
                    {"pipes", pipes},
+                   {"order", order},
                    {"lints", findings}};
   return code;
+}
+
+int LaunchedKernel::warps() const {
+  return std::clamp(block_warps * blocks_per_sm / sass::kSubPartitions, 1, kMostWarps);
+}
+int LaunchedKernel::consumer_warps() const {
+  return std::clamp((block_warps - kWarpgroupWarps) * blocks_per_sm / sass::kSubPartitions, 1, kMostWarps);
+}
+
+Result<Code> read_launched(const std::string& file, const LaunchedKernel& kernel) {
+  PINCH_ASSIGN(program, program_of(file, kernel.name));
+  sass::AnalysisOptions options;
+  options.warps = kernel.warps();
+  options.role_warps = {{"consumer", kernel.consumer_warps()}};
+  PINCH_ASSIGN(report, sass::analyse_kernel(program.kernels.front(), nullptr, options));
+  return code_of(report);
 }
 
 }  // namespace pinch::ladder

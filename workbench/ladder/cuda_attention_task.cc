@@ -118,6 +118,12 @@ class CudaAttentionTask final : public Task, private Subject {
                    "from Python"}};
   }
 
+  Result<Code> code(const std::string& tactic) override {
+    PINCH_ASSIGN(plan, cuda::plan_attention(problem_, device_.ordinal, {tactic}));
+    PINCH_ASSIGN(room, workspace(plan.workspace_bytes()));
+    return code_of_call(timer_, device_.sm_count, call_of(plan, room));
+  }
+
  private:
   static constexpr std::size_t kMarginBytes = 4096;  // behind the output, that no call may touch
   static constexpr int kPoison = 0xff;               // a NaN in bf16 and in FP32
@@ -149,17 +155,22 @@ class CudaAttentionTask final : public Task, private Subject {
     return std::span(workspaces_.back().data(), workspaces_.back().bytes());
   }
 
+  [[nodiscard]] std::function<Result<void>(cudaStream_t)> call_of(const cuda::AttentionPlan& plan,
+                                                                  std::span<std::byte> room) const {
+    return [this, plan, room](cudaStream_t on) -> Result<void> {
+      const auto at = [](const DeviceMemory& memory) { return reinterpret_cast<const Bf16*>(memory.data()); };
+      const std::int64_t head = problem_.seq * problem_.dim;
+      return cuda::run_attention(plan, inputs(at(q_), at(k_), at(v_)),
+                                 {{out_.data(), problem_.heads * head, head, problem_.dim}}, room, on);
+    };
+  }
+
   Checked check(std::size_t tactic) override {
     const auto plan = cuda::plan_attention(problem_, device_.ordinal, {family_.to_string(tactic)});
     if (!plan) return failed(plan.error());
     const auto room = workspace(plan->workspace_bytes());
     if (!room) return failed(room.error());
-    const auto call = [&](cudaStream_t on) -> Result<void> {
-      const auto at = [](const DeviceMemory& memory) { return reinterpret_cast<const Bf16*>(memory.data()); };
-      const std::int64_t head = problem_.seq * problem_.dim;
-      return cuda::run_attention(*plan, inputs(at(q_), at(k_), at(v_)),
-                                 {{out_.data(), problem_.heads * head, head, problem_.dim}}, *room, on);
-    };
+    const auto call = call_of(*plan, *room);
     if (const auto ran = run_once(call); !ran) return failed(ran.error());
     const check::OutputVerdict output = reference_->compare(host_out_.data());
     Checked checked{output.right ? Verdict::kOk : Verdict::kWrong, output.why, output.rel_l2, 0, 0};

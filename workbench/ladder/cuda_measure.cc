@@ -7,7 +7,9 @@
 
 #include "pinch/gemm_cuda.h"
 #include "pinch/version.h"
+#include "workbench/cuda/launches.h"
 #include "workbench/cuda/operands.h"
+#include "workbench/ladder/code.h"
 #include "workbench/store/binary_hash.h"
 
 namespace pinch::ladder {
@@ -68,6 +70,19 @@ Result<Roofline> measure_cuda_roofline(const cuda::Timer& timer, const Result<cu
                }));
   roofline.gflops = 2.0 * kSide * kSide * kSide / ns;
   return roofline;
+}
+
+Result<Code> code_of_call(const cuda::Timer& timer, int sm_count,
+                          const std::function<Result<void>(cudaStream_t)>& call) {
+  PINCH_ASSIGN(graph, timer.record(call));
+  PINCH_ASSIGN(launches, cuda::launches_of(graph.get(), sm_count));
+  Result<Code> found = Error{ErrorCode::kNotFound, "the call launches no kernel", ""};
+  for (const cuda::Launch& launch : launches) {
+    found = read_launched("/proc/self/exe", {launch.kernel, launch.threads / 32, launch.blocks_per_sm});
+    if (found.ok() && found->evidence["pipes"].contains("tensor")) break;
+  }
+  if (found.ok()) found->evidence["kernels_of_the_call"] = launches.size();
+  return found;
 }
 
 }  // namespace pinch::ladder

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string_view>
 
 #include "pinch/cuda.h"
 #include "workbench/cuda/cublas.h"
 #include "workbench/cuda/timer.h"
+#include "workbench/ladder/climb.h"
 #include "workbench/ladder/machine.h"
 #include "workbench/ladder/roofline.h"
 #include "workbench/measure/sampler.h"
@@ -50,5 +52,10 @@ Machine describe_device(const cuda::Device& device);
 /// it is not there. Errors: kOutOfMemory, kDevice.
 Result<Roofline> measure_cuda_roofline(const cuda::Timer& timer, const Result<cuda::Cublas>& cublas,
                                        const std::byte* warm, std::size_t warm_bytes);
+
+/// The machine code, in this program, of the kernel that does a call's work: of those that it launches the one that
+/// multiplies with the matrix unit, else the last. Errors: those of cuda::launches_of and read_launched.
+Result<Code> code_of_call(const cuda::Timer& timer, int sm_count,
+                          const std::function<Result<void>(cudaStream_t)>& call);
 
 }  // namespace pinch::ladder

@@ -6,11 +6,14 @@
 #include <span>
 
 #include "pinch/gemm_cuda.h"
+#include "src/core/temporary_folder.h"
 #include "workbench/cuda/cublas.h"
 #include "workbench/cuda/gemm_check.h"
 #include "workbench/cuda/operands.h"
 #include "workbench/ladder/cuda_measure.h"
 #include "workbench/ladder/gemm_target.h"
+#include "workbench/ladder/waiting.h"
+#include "workbench/trace/cuda_gemm.h"
 
 namespace pinch::ladder {
 
@@ -90,6 +93,12 @@ class CudaCase final : public GemmCase, private Subject {
     return rivals;
   }
 
+  Result<Code> code(const std::string& tactic) override {
+    PINCH_ASSIGN(plan, cuda::plan_gemm(*context_.weights, problem_.m, {tactic, problem_.output}));
+    PINCH_ASSIGN(room, workspace(plan.workspace_bytes()));
+    return code_of_call(context_.timer, context_.device.sm_count, call_of(plan, room));
+  }
+
  private:
   CudaCase(const CudaContext& context, const TacticFamily& family, const Resources& resources)
       : context_(context), family_(family), resources_(resources), sampler_(context.timer) {}
@@ -132,6 +141,13 @@ class CudaCase final : public GemmCase, private Subject {
     return whole;
   }
 
+  [[nodiscard]] std::function<Result<void>(cudaStream_t)> call_of(const cuda::GemmPlan& plan,
+                                                                  std::span<std::byte> room) const {
+    return [this, plan, room](cudaStream_t on) {
+      return cuda::run_gemm(plan, bf16(a_), problem_.k, out_.data(), problem_.n, room, on);
+    };
+  }
+
   Checked check(std::size_t tactic) override {
     const auto failed = [](const Error& error) {
       const Verdict verdict = error.code == ErrorCode::kIllegal ? Verdict::kIllegal : Verdict::kLaunchFailed;
@@ -141,9 +157,7 @@ class CudaCase final : public GemmCase, private Subject {
     if (!plan) return failed(plan.error());
     const auto room = workspace(plan->workspace_bytes());
     if (!room) return failed(room.error());
-    const auto work = [&](cudaStream_t on) {
-      return cuda::run_gemm(*plan, bf16(a_), problem_.k, out_.data(), problem_.n, *room, on);
-    };
+    const auto work = call_of(*plan, *room);
     Checked checked = compare(work);
     if (checked.verdict != Verdict::kOk) return checked;
     Result<Graph> graph = context_.timer.capture(work);
@@ -215,8 +229,9 @@ Result<DeviceMemory> upload(int device, std::span<const std::uint8_t> bytes) {
 
 class CudaTarget final : public GemmTarget {
  public:
-  CudaTarget(const TacticFamily& family, CudaContext context)
+  CudaTarget(const TacticFamily& family, CudaContext context, std::string sources)
       : family_(family),
+        sources_(std::move(sources)),
         context_(std::move(context)),
         machine_(describe_device(context_.device)),
         resources_{context_.device.sm_count, 0} {}
@@ -275,8 +290,20 @@ class CudaTarget final : public GemmTarget {
     return CudaCase::create(context_, family_, resources_, m, output);
   }
 
+  Result<Waiting> waits(const GemmProblem& problem, const std::string& tactic,
+                        const std::function<bool()>& stop_requested) override {
+    if (tactic.starts_with("stream"))
+      return Error{ErrorCode::kIllegal,
+                   "every warp of the streaming kernel loads, decodes and multiplies: no role waits for another", ""};
+    PINCH_ASSIGN(folder, TemporaryFolder::create());
+    PINCH_ASSIGN(program, trace::compile_cuda_gemm({problem, tactic, context_.device.ordinal, sources_}, folder.path(),
+                                                   stop_requested));
+    return trace_waiting(std::move(program), folder.path(), stop_requested);
+  }
+
  private:
   const TacticFamily& family_;
+  std::string sources_;
   CudaContext context_;
   Machine machine_;
   Resources resources_;
@@ -285,12 +312,12 @@ class CudaTarget final : public GemmTarget {
 
 }  // namespace
 
-Result<std::unique_ptr<GemmTarget>> make_cuda_target(int ordinal) {
+Result<std::unique_ptr<GemmTarget>> make_cuda_target(int ordinal, const std::string& sources) {
   PINCH_ASSIGN(device, cuda::gemm_device(ordinal));
   PINCH_ASSIGN(timer, cuda::Timer::create(ordinal));
   auto cublas = cuda::Cublas::open(ordinal, timer.stream());
   CudaContext context{device, std::move(timer), std::move(cublas), 0, 0, Fp4Format::kNvfp4, nullptr, {}};
-  return std::unique_ptr<GemmTarget>(std::make_unique<CudaTarget>(cuda::built_tactics(), std::move(context)));
+  return std::unique_ptr<GemmTarget>(std::make_unique<CudaTarget>(cuda::built_tactics(), std::move(context), sources));
 }
 
 }  // namespace pinch::ladder

@@ -5,7 +5,7 @@
 
 namespace pinch::ladder {
 
-Result<std::unique_ptr<GemmTarget>> make_cuda_target(int ordinal) {
+Result<std::unique_ptr<GemmTarget>> make_cuda_target(int ordinal, const std::string&) {
   return cuda::gemm_device(ordinal).error();
 }
 

@@ -26,6 +26,8 @@ class GemmCase {
   virtual measure::Sampler& sampler() = 0;
   /// Makes and checks the rivals. A rival that fails or is wrong says so in its Checked.
   virtual Result<Rivals> rivals() = 0;
+  /// Task::code.
+  virtual Result<Code> code(const std::string& /*tactic*/) { return no_gpu_code(); }
 };
 
 class GemmTarget {
@@ -51,11 +53,8 @@ class GemmTarget {
   /// A problem of m rows; the target must outlive it. Errors: an invalid problem, too little memory.
   virtual Result<std::unique_ptr<GemmCase>> problem(std::int64_t m, OutputType output) = 0;
   /// Task::waits. Times do not follow from the values of the weights, so any of their shape will do.
-  virtual Result<Waiting> waits(const GemmProblem& /*problem*/, const std::string& /*tactic*/,
-                                const std::function<bool()>& /*stop_requested*/) {
-    return Error{ErrorCode::kUnsupported,
-                 "a CUDA kernel is compiled anew with its marks, which the command does and a tune does not", ""};
-  }
+  virtual Result<Waiting> waits(const GemmProblem& problem, const std::string& tactic,
+                                const std::function<bool()>& stop_requested) = 0;
 };
 
 /// Refuses kernels compiled with marks, whose times rank nothing. Errors: kIllegal for a PINCH_TRACE_LEVEL above 0.
@@ -65,9 +64,10 @@ Result<void> check_rankable(int trace_level);
 /// this machine lacks.
 Result<std::unique_ptr<GemmTarget>> make_cpu_target(int threads);
 
-/// Errors: kUnsupported where this build has no CUDA kernels, where there is no driver, no device or none that they run
-/// on; kNotFound for a device that is not there.
-Result<std::unique_ptr<GemmTarget>> make_cuda_target(int device);
+/// `sources`: the folder of this project, where kernels with marks are compiled from. Errors: kUnsupported where this
+/// build has no CUDA kernels, where there is no driver, no device or none that they run on; kNotFound for a device that
+/// is not there.
+Result<std::unique_ptr<GemmTarget>> make_cuda_target(int device, const std::string& sources);
 
 /// The problems of one set of weights, one for each m, as tasks. The target gets the weights when the first is
 /// prepared.

@@ -50,6 +50,7 @@ class GemmTask final : public Task {
   Result<Waiting> waits(const std::string& tactic, const std::function<bool()>& stop_requested) override {
     return target().waits(problem_, tactic, stop_requested);
   }
+  Result<Code> code(const std::string& tactic) override { return case_->code(tactic); }
 
  private:
   [[nodiscard]] GemmTarget& target() const { return weights_.target_; }

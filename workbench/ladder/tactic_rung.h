@@ -22,7 +22,7 @@ struct RungOptions {
 
 /// What a person waiting wants to know.
 struct Progress {
-  std::string_view phase;  ///< "check" or "measure"
+  std::string_view phase;  ///< "check", "measure" or "explain"
   std::size_t done = 0;    ///< checked candidates, or rounds
   std::size_t total = 0;   ///< legal candidates, or live ones
   double elapsed_s = 0;

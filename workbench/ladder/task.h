@@ -51,6 +51,10 @@ struct Rivals {
   std::vector<std::string> absent;  ///< "name: why", of those that cannot run
 };
 
+inline Error no_gpu_code() {
+  return {ErrorCode::kIllegal, "a core that runs out of order chooses its own order; what is read is GPU code", ""};
+}
+
 class Task {
  public:
   virtual ~Task() = default;
@@ -78,11 +82,14 @@ class Task {
   virtual measure::Sampler& sampler() = 0;
   /// Makes and checks the rivals. A rival that fails or is wrong says so in its Checked.
   virtual Result<Rivals> rivals() = 0;
-  /// Who waits inside a call of the tactic, from a twin with marks, which ranks nothing. Errors: kUnsupported where
-  /// there is no such twin; kInterrupted.
+  /// Who waits inside a call of the tactic, from a twin with marks, which ranks nothing. Errors: kIllegal where the
+  /// question makes no sense for the tactic; kUnsupported where there is no such twin; kInterrupted.
   virtual Result<Waiting> waits(const std::string& /*tactic*/, const std::function<bool()>& /*stop_requested*/) {
     return Error{ErrorCode::kUnsupported, "no twin of this kernel has marks", ""};
   }
+  /// The hot loop of the tactic's kernel in this program's machine code. Errors: kIllegal where no GPU code runs; those
+  /// of reading it.
+  virtual Result<Code> code(const std::string& /*tactic*/) { return no_gpu_code(); }
 };
 
 /// bound_ns of the work. 0 where a rate is unknown.

@@ -19,7 +19,7 @@ namespace pinch::ladder {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 std::string now_utc() {
   const std::time_t now = std::time(nullptr);
@@ -50,18 +50,47 @@ std::string problem_text(const Work& work) {
   return text;
 }
 
+json silence_json(const Silence& silence) {
+  return {{"applies", silence.answer != Answer::kNotApplicable}, {"why", silence.why}};
+}
+Silence stored_silence(const json& stored) {
+  return {stored.at("applies").get<bool>() ? Answer::kNotMeasured : Answer::kNotApplicable,
+          stored.at("why").get<std::string>()};
+}
+
 json waiting_json(const Known<Waiting>& known) {
   if (const auto* waiting = std::get_if<Waiting>(&known))
     return {{"share", waiting->share}, {"for_whom", waiting->for_whom}, {"evidence", waiting->evidence}};
-  const auto& silence = std::get<Silence>(known);
-  return {{"applies", silence.answer != Answer::kNotApplicable}, {"why", silence.why}};
+  return silence_json(std::get<Silence>(known));
 }
 
 Known<Waiting> stored_waiting(const json& stored) {
   if (stored.contains("share"))
     return Waiting{stored["share"].get<double>(), stored.at("for_whom").get<std::string>(), stored.at("evidence")};
-  return Silence{stored.at("applies").get<bool>() ? Answer::kNotMeasured : Answer::kNotApplicable,
-                 stored.at("why").get<std::string>()};
+  return stored_silence(stored);
+}
+
+json code_json(const Known<Code>& known) {
+  if (const auto* code = std::get_if<Code>(&known))
+    return {{"binds", code->binds},
+            {"schedule_share", code->schedule_share},
+            {"schedule_words", code->schedule_words},
+            {"algebra_share", code->algebra_share},
+            {"algebra_words", code->algebra_words},
+            {"evidence", code->evidence}};
+  return silence_json(std::get<Silence>(known));
+}
+
+Known<Code> stored_code(const json& stored) {
+  if (!stored.contains("binds")) return stored_silence(stored);
+  Code code;
+  stored.at("binds").get_to(code.binds);
+  stored.at("schedule_share").get_to(code.schedule_share);
+  stored.at("schedule_words").get_to(code.schedule_words);
+  stored.at("algebra_share").get_to(code.algebra_share);
+  stored.at("algebra_words").get_to(code.algebra_words);
+  code.evidence = stored.at("evidence");
+  return code;
 }
 
 /// What a stored run says of itself beyond its samples.
@@ -69,6 +98,7 @@ json details_of(const TuneReport& report) {
   const RungResult& result = report.result;
   return {{"legal", result.legal},
           {"waiting", waiting_json(report.waiting)},
+          {"code", code_json(report.code)},
           {"stop", to_string(result.stop)},
           {"rounds", result.rounds},
           {"clock_ghz", result.clock_ghz},
@@ -108,6 +138,7 @@ bool read_details(const std::string& text, TuneReport& report) {
     details.at("cold_set_bytes").get_to(report.cold_set_bytes);
     details.at("version").get_to(report.version);
     report.waiting = stored_waiting(details.at("waiting"));
+    report.code = stored_code(details.at("code"));
   } catch (const json::exception&) {
     return false;
   }
@@ -142,6 +173,13 @@ void find(const Task& task, const TuneRequest& request, std::span<const RankedTa
   report.findings = climb(evidence_of(task, ranked, report), request.selection);
 }
 
+template <class T>
+Known<T> known_or_why(Result<T> read) {
+  if (read.ok()) return std::move(*read);
+  const bool applies = read.error().code != ErrorCode::kIllegal;
+  return Silence{applies ? Answer::kNotMeasured : Answer::kNotApplicable, read.error().message()};
+}
+
 /// A trace explains and ranks nothing, so it is taken when all is measured, of the fastest tactic.
 Known<Waiting> waiting_of(Task& task, const TuneRequest& request, const TuneReport& report, const TuneHooks& hooks) {
   constexpr double kTracedCalls = 20, kMostShare = 0.5;
@@ -154,9 +192,15 @@ Known<Waiting> waiting_of(Task& task, const TuneRequest& request, const TuneRepo
     if (kTracedCalls * call_ns > kMostShare * 1e9 * report.policy.budget_s)
       return Silence{Answer::kNotMeasured, "a traced run takes about twenty calls, more than half of the budget"};
   }
-  auto waiting = task.waits(tactic, hooks.stop_requested);
-  if (waiting.ok()) return std::move(*waiting);
-  return Silence{Answer::kNotMeasured, waiting.error().message()};
+  return known_or_why(task.waits(tactic, hooks.stop_requested));
+}
+
+/// Reading machine code takes no time of the device.
+Known<Code> code_of(Task& task, const TuneRequest& request, const TuneReport& report) {
+  const bool asked = request.selection.asks(Rung::kSchedule) || request.selection.asks(Rung::kAlgebra);
+  const std::string& tactic = report.result.conclusion.fastest;
+  if (!asked || tactic.empty()) return Silence{Answer::kNotMeasured, "no tactic was timed"};
+  return known_or_why(task.code(tactic));
 }
 
 std::optional<TuneReport> look_up(const Task& task, const TuneRequest& request, store::TuneStore* store,
@@ -205,7 +249,9 @@ Result<TuneReport> tune(Task& task, const TuneRequest& request, store::TuneStore
                                        {hooks.progress, hooks.stop_requested}));
   report.result = std::move(result);
   if (report.result.stop != measure::StopReason::kInterrupted) {
+    if (hooks.progress) hooks.progress({"explain", 0, 1, report.result.elapsed_s});
     report.waiting = waiting_of(task, request, report, hooks);
+    report.code = code_of(task, request, report);
     if (hooks.stop_requested && hooks.stop_requested()) report.result.stop = measure::StopReason::kInterrupted;
   }
   const bool complete = report.result.stop != measure::StopReason::kInterrupted;

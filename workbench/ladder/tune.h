@@ -28,6 +28,7 @@ struct TuneReport {
   std::string measured_at;        ///< UTC; of a cached result the time it was measured
   std::string version;            ///< of the program that measured
   Known<Waiting> waiting;         ///< inside the fastest tactic
+  Known<Code> code;               ///< of its kernel
   std::int64_t run = 0;           ///< its number in the store; 0: not stored
   std::vector<Finding> findings;  ///< all seven
 };

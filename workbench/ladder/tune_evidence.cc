@@ -113,7 +113,16 @@ std::array<std::string, kRungs.size()> commands_of(const TuneReport& report, boo
     command(rung) = fmt::format("pinch tune {} --all", problem);
   command(Rung::kPipeline) =
       on_gpu && report.work.subject != "gemm" ? "pinch trace -- PROGRAM" : "pinch trace " + problem;
-  command(Rung::kSchedule) = "pinch sass PROGRAM";
+  if (const std::string& tactic = report.result.conclusion.fastest; on_gpu && !tactic.empty())
+    command(Rung::kPipeline) += " --tactic " + tactic;
+  command(Rung::kSchedule) = fmt::format("pinch tune {} --only schedule", problem);
+  if (const auto* code = std::get_if<Code>(&report.code)) {
+    const auto of = [&](const char* key) { return code->evidence.at(key); };
+    command(Rung::kSchedule) = fmt::format(
+        "pinch sass \"$(command -v pinch)\" --kernel '^{}$' --warps {}{}", of("kernel").get<std::string>(),
+        of("warps").get<int>(),
+        of("role") == "" ? "" : fmt::format(" --role {}={}", of("role").get<std::string>(), of("warps").get<int>()));
+  }
   if (reads_code) command(Rung::kAlgebra) = command(Rung::kSchedule);
   return commands;
 }
@@ -125,10 +134,7 @@ Evidence evidence_of(const Task& task, std::span<const RankedTactic> ranked, con
   evidence.settings = settings_of(task, ranked, report);
   evidence.limit = limit_of(report);
   evidence.waiting = report.waiting;
-  evidence.code = report.resources.sm_count > 0
-                      ? Silence{Answer::kNotMeasured, "pinch sass reads a kernel's machine code; name the file"}
-                      : Silence{Answer::kNotApplicable,
-                                "a core that runs out of order chooses its own order; what is read is GPU code"};
+  evidence.code = report.code;
   evidence.checks = checks_of(report);
   const Settings& settings = evidence.settings;
   evidence.commands =

@@ -34,13 +34,30 @@ Waiting waiting_of(const trace::Analysis& analysis, const trace::Cost& cost) {
   return waiting;
 }
 
-Result<Waiting> trace_waiting(const trace::Subject& subject, const std::function<bool()>& stop_requested) {
-  constexpr int kRounds = 3;
-  PINCH_ASSIGN(folder, TemporaryFolder::create());
-  PINCH_ASSIGN(traced, trace::trace_subject(subject, kRounds, trace::Level::kCoarse, folder.path(), stop_requested));
+namespace {
+
+constexpr int kRounds = 3;
+
+Result<Waiting> waiting_in(const trace::Traced& traced) {
   PINCH_ASSIGN(file, trace::TraceFile::open(traced.path));
   PINCH_ASSIGN(analysis, trace::analyse(file));
   return waiting_of(analysis, traced.cost);
+}
+
+}  // namespace
+
+Result<Waiting> trace_waiting(const trace::Subject& subject, const std::function<bool()>& stop_requested) {
+  PINCH_ASSIGN(folder, TemporaryFolder::create());
+  PINCH_ASSIGN(traced, trace::trace_subject(subject, kRounds, trace::Level::kCoarse, folder.path(), stop_requested));
+  return waiting_in(traced);
+}
+
+Result<Waiting> trace_waiting(trace::Program program, const std::string& folder,
+                              const std::function<bool()>& stop_requested) {
+  program.rounds = kRounds;
+  program.level = trace::Level::kCoarse;
+  PINCH_ASSIGN(traced, trace::trace_program(program, folder, stop_requested));
+  return waiting_in(traced);
 }
 
 }  // namespace pinch::ladder

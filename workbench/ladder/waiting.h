@@ -18,4 +18,9 @@ Waiting waiting_of(const trace::Analysis& analysis, const trace::Cost& cost);
 /// Traces calls of an instrumented twin for about a tenth of a second, or twenty calls. Errors: those of trace_subject.
 Result<Waiting> trace_waiting(const trace::Subject& subject, const std::function<bool()>& stop_requested);
 
+/// The same of a program that writes traces, in `folder`: a kernel compiled with its marks. Errors: those of
+/// trace_program.
+Result<Waiting> trace_waiting(trace::Program program, const std::string& folder,
+                              const std::function<bool()>& stop_requested);
+
 }  // namespace pinch::ladder
