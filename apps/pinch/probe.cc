@@ -1,8 +1,6 @@
 // pinch probe: what a unit can really do, measured, and proved in the machine code that was timed.
 #include <fmt/core.h>
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,6 +11,7 @@
 
 #include "apps/pinch/cli.h"
 #include "apps/pinch/progress_bar.h"
+#include "src/core/atomic_file.h"
 #include "workbench/pattern/pattern.h"
 #include "workbench/probe/cpu_probe.h"
 #include "workbench/probe/cuda_probe.h"
@@ -70,6 +69,7 @@ int prove(const ProbeOptions& options) {
   nlohmann::ordered_json document{{"arch", module->arch},
                                   {"ptxas", module->ptxas},
                                   {"mnemonics_from", module->names},
+                                  {"nvdisasm", module->nvdisasm},
                                   {"probes", nlohmann::ordered_json::array()}};
   int failed = 0, proved = 0;
   for (const probe::CudaKernel& kernel : module->kernels) {
@@ -119,14 +119,14 @@ void print_table(const probe::Model& model) {
   }
 }
 
+// By the road of the write itself, since permissions alone do not tell: a file beside it that is taken away again.
 Result<void> may_write(const JsonOption& option) {
   if (!option.given() || option.on_stdout()) return {};
-  const std::filesystem::path path = option.path();
-  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  if (std::filesystem::is_directory(path))
-    return Error{ErrorCode::kInvalidArgument, "is a folder; give a file", path.string()};
-  if (::access(folder.c_str(), W_OK) != 0 || (std::filesystem::exists(path) && ::access(path.c_str(), W_OK) != 0))
-    return Error{ErrorCode::kIo, "cannot be written; give a writable file", path.string()};
+  const std::string& path = option.path();
+  if (std::filesystem::is_directory(path)) return Error{ErrorCode::kInvalidArgument, "is a folder; give a file", path};
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) return {};  // a device or a pipe
+  if (const auto file = AtomicFile::create(path, 0); !file)
+    return Error{ErrorCode::kIo, fmt::format("cannot be written: {}; give a writable file", file.error().text), path};
   return {};
 }
 
@@ -152,6 +152,7 @@ Result<std::optional<probe::Model>> prepare(const ProbeOptions& options) {
 void merge_into(probe::Model earlier, probe::Model& model) {
   for (const std::string& line : merge(earlier, model)) fmt::print(stderr, "{}\n", line);
   earlier.device = model.device;
+  if (!model.arch.empty()) earlier.arch = model.arch;
   earlier.date = model.date;
   earlier.tools = model.tools;
   group_by_overlap(earlier);

@@ -3,9 +3,12 @@
 import json
 import os
 import pathlib
+import pty
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 from harness import CliTest, ENVIRONMENT, FAILED, OK
 
@@ -37,6 +40,34 @@ class ProbeTest(CliTest):
                 self.assertLessEqual({"name", "opcode", "expected", "found", "proved"}, set(probe))
                 self.assertEqual(probe["expected"], probe["found"])
                 self.assertTrue(probe["proved"], (arch, probe))
+            # With the exponential, every conversion that the architecture has.
+            kernels = {}
+            for probe in document["probes"]:
+                kernels.setdefault(probe["kernel"], set()).add(probe["name"])
+            names = {probe["name"] for probe in document["probes"]}
+            conversions = {name for name in names if name.startswith(("cvt.", "unpack."))}
+            self.assertLessEqual({"cvt.bf16x2", "cvt.f16x2"}, conversions)
+            for name in conversions:
+                self.assertIn({"ex2.f32", name}, kernels.values(), (arch, name))
+
+    def test_leaves_no_file_when_it_is_ended(self):
+        folder, tools = self.folder / "tmp", self.folder / "tools"
+        folder.mkdir()
+        tools.mkdir()
+        compiler = tools / "ptxas"  # that never ends while its caller lives
+        compiler.write_text("#!/bin/sh\ncase \"$*\" in *--version*) exit ;; esac\n"
+                            f"touch '{self.folder}/begun'\nwhile kill -0 $PPID 2>/dev/null; do sleep 0.05; done\n")
+        compiler.chmod(0o755)
+        for end in (signal.SIGINT, signal.SIGKILL):
+            process = self.start("probe", "--prove", "--arch", "90a", "--only", "^lop3$",
+                                 env={"TMPDIR": str(folder), "PATH": f"{tools}:{os.environ['PATH']}"})
+            deadline = time.monotonic() + 30
+            while not (self.folder / "begun").exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            process.send_signal(end)
+            self.assertEqual(self.finish(process).code, -end)
+            self.assertEqual(list(folder.iterdir()), [])
+            (self.folder / "begun").unlink()
 
     def test_proves_without_a_disassembler_too(self):
         self.need_ptxas()
@@ -56,12 +87,32 @@ class ProbeTest(CliTest):
         names = {entry["name"] for entry in json.loads(out.read_text())["entries"]}
         self.assertLessEqual({"clock.core", "clock.tsc", "add.256", "add.256.latency", "mul.256"}, names)
 
+    def test_draws_a_progress_bar_on_a_terminal(self):
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([self.program, "probe", "--only", "^add.256$", "--quick", "--no-pairs"], stderr=theirs,
+                              stdout=subprocess.DEVNULL) as process:
+            self.assertEqual(process.wait(60), OK)
+        os.close(theirs)
+        shown = os.read(ours, 65536).decode()
+        os.close(ours)
+        self.assertRegex(shown, r"\[\.+\] +0%  clocks")
+        self.assertTrue(shown.endswith("\r\x1b[K"), "the bar is taken away at the end")
+        run = self.succeeds("probe", "--only", "^add.256$", "--quick", "--no-pairs")
+        self.assertNotIn("\r", run.stderr, "no progress bar where stderr is no terminal")
+
     def test_knows_before_it_measures_that_it_cannot_write(self):
         self.refuses("probe", "--only", "^add.256$", "--out", self.folder, says="is a folder")
         self.refuses("probe", "--only", "^add.256$", "--out", "-", "--json", "-", says="--json -")
         broken = self.folder / "broken.json"
         broken.write_text("[]")
         self.refuses("probe", "--out", broken, says="broken.json")
+        # Said of the file, not of the probe that does not exist: the file comes first.
+        for unwritable in (self.folder / "none" / "here.json", "/proc/here.json"):
+            for option in ("--out", "--json"):
+                self.refuses("probe", "--only", "fnord", option, unwritable, says=[str(unwritable), "cannot be written"],
+                             code=ENVIRONMENT)
+        self.succeeds("probe", "--only", "^add.256$", "--quick", "--no-pairs", "--json", self.folder / "here.json")
+        self.assertEqual({path.name for path in self.folder.iterdir()}, {"broken.json", "here.json"})
 
     def test_says_why_there_is_no_gpu_to_measure(self):
         self.need_ptxas()

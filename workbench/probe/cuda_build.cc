@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "src/core/mapped_file.h"
 #include "workbench/probe/cuda_probe.h"
@@ -15,12 +16,22 @@ namespace {
 using Cubin = std::shared_ptr<const std::string>;
 
 Result<Cubin> compile(const std::string& ptxas, const std::string& arch, const std::vector<CudaKernel>& kernels) {
-  PINCH_ASSIGN(source, sass::TemporaryFile::create(".ptx", ptx_of(arch, kernels)));
-  PINCH_ASSIGN(cubin, sass::TemporaryFile::create(".cubin"));
+  PINCH_ASSIGN(source, sass::TemporaryFile::create(ptx_of(arch, kernels)));
+  PINCH_ASSIGN(cubin, sass::TemporaryFile::create());
   PINCH_TRY(sass::run_tool({ptxas, "-arch=" + arch, "-O3", "-o", cubin.path(), source.path()}));
   PINCH_ASSIGN(image, MappedFile::open(cubin.path()));
   return std::make_shared<const std::string>(reinterpret_cast<const char*>(image->bytes().data()),
                                              image->bytes().size());
+}
+
+// "13.0" of a CUDA tool that says "..., release 13.0, V13.0.88".
+std::string release_of(const std::string& tool) {
+  constexpr std::string_view kBefore = "release ";
+  const auto version = sass::run_tool({tool, "--version"});
+  const auto at = version ? version->find(kBefore) : std::string::npos;
+  if (at == std::string::npos) return "unknown";
+  const auto begin = at + kBefore.size();
+  return version->substr(begin, version->find_first_of(",\n", begin) - begin);
 }
 
 // ptxas compiles a file whole or not at all: where it refuses one, those of each probe alone.
@@ -56,10 +67,7 @@ Result<CudaModule> build_cuda(const CudaOptions& options) {
   if (!ptxas)
     return Error{ErrorCode::kUnsupported, "compiling probes needs ptxas; install the CUDA toolkit or put ptxas on PATH",
                  ""};
-  PINCH_ASSIGN(version, sass::run_tool({*ptxas, "--version"}));
-  const auto release = version.find("release ");
-  if (release != std::string::npos)
-    module.ptxas = version.substr(release + 8, version.find(',', release) - release - 8);
+  module.ptxas = release_of(*ptxas);
   const auto progress = [&](double done, const std::string& what) {
     if (options.progress) options.progress(done, 2, what);
   };
@@ -83,7 +91,8 @@ Result<void> prove(CudaModule& module, const CudaOptions& options) {
   if (input.disassembler.empty()) input.disassembler = sass::find_cuda_tool("nvdisasm").value_or("none");
   PINCH_ASSIGN(program, sass::read_program_bytes(module.cubin, "probes", input));
   module.names = program.kernels.front().mnemonics_from;
-  const bool by_map = program.kernels.front().mnemonics_from == "opcode map";
+  const bool by_map = module.names == "opcode map";
+  if (module.names == "nvdisasm") module.nvdisasm = release_of(input.disassembler);
   std::map<std::string_view, const sass::Kernel*> by_name;
   for (const sass::Kernel& kernel : program.kernels) by_name[kernel.name] = &kernel;
   for (CudaKernel& kernel : module.kernels) {

@@ -7,6 +7,8 @@
 #include <array>
 #include <map>
 
+#include "pinch/cuda.h"
+
 namespace pinch::probe {
 namespace {
 
@@ -130,7 +132,8 @@ class Opened final : public CudaDevice {
     PINCH_TRY(checked(driver_.device_attribute(&major, kMajor, device_), "device 0"));
     PINCH_TRY(checked(driver_.device_attribute(&minor, kMinor, device_), "device 0"));
     about_.sm = 10 * major + minor;
-    PINCH_TRY(checked(driver_.driver_version(&about_.driver), "device 0"));
+    about_.driver = cuda::driver_version();
+    PINCH_TRY(checked(driver_.driver_version(&about_.cuda), "device 0"));
     PINCH_TRY(checked(driver_.context_retain(&context_, device_), "device 0"));
     PINCH_TRY(checked(driver_.context_set(context_), "device 0"));
     PINCH_TRY(checked(driver_.allocate(&clocks_, kClockBytes), "memory"));

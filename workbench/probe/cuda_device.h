@@ -11,8 +11,9 @@ namespace pinch::probe {
 
 struct CudaAbout {
   std::string name;
-  int sm = 0;      ///< 90
-  int driver = 0;  ///< 13000
+  int sm = 0;               ///< 90
+  int cuda = 0;             ///< that the driver serves: 13000
+  std::string driver = {};  ///< its own version, "580.159.04"; empty where it does not say
 };
 
 class CudaDevice {

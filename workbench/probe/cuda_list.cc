@@ -1,5 +1,8 @@
 #include <fmt/core.h>
 
+#include <initializer_list>
+#include <set>
+
 #include "workbench/probe/cuda_probe.h"
 
 namespace pinch::probe {
@@ -321,42 +324,26 @@ const std::vector<CudaProbe>& cuda_probes() {
 }
 
 const std::vector<std::pair<std::string, std::string>>& cuda_pairs() {
-  static const std::vector<std::pair<std::string, std::string>> pairs = {{"ex2.f32", "cvt.bf16x2"},
-                                                                         {"ex2.f32", "cvt.e4m3x2"},
-                                                                         {"ex2.f32", "cvt.e2m1x2"},
-                                                                         {"ex2.f32", "ffma"},
-                                                                         {"ex2.f32", "fmax"},
-                                                                         {"ex2.f32", "lg2.f32"},
-                                                                         {"ex2.f32", "popc"},
-                                                                         {"ex2.f32", "mma.bf16"},
-                                                                         {"cvt.bf16x2", "cvt.e4m3x2"},
-                                                                         {"cvt.bf16x2", "lop3"},
-                                                                         {"cvt.bf16x2", "ffma"},
-                                                                         {"cvt.e4m3x2", "lop3"},
-                                                                         {"lop3", "prmt"},
-                                                                         {"lop3", "ffma"},
-                                                                         {"lop3", "fmax"},
-                                                                         {"lop3", "shf"},
-                                                                         {"ffma", "imad"},
-                                                                         {"ffma", "hfma2"},
-                                                                         {"imad", "lop3"},
-                                                                         {"imad", "hfma2"},
-                                                                         {"hfma2", "lop3"},
-                                                                         {"shfl", "ffma"},
-                                                                         {"shfl", "lds.32"},
-                                                                         {"shfl", "ex2.f32"},
-                                                                         {"mma.bf16", "ffma"},
-                                                                         {"mma.bf16", "lop3"},
-                                                                         {"ffma2", "ffma"},
-                                                                         {"ffma2", "ex2.f32"},
-                                                                         // Proved, not measured yet.
-                                                                         {"ex2.f32", "cvt.f16x2"},
-                                                                         {"ex2.f32", "cvt.e5m2x2"},
-                                                                         {"ex2.f32", "cvt.e3m2x2"},
-                                                                         {"ex2.f32", "unpack.e4m3x2"},
-                                                                         {"ex2.f32", "unpack.e5m2x2"},
-                                                                         {"ex2.f32", "unpack.e3m2x2"},
-                                                                         {"ex2.f32", "unpack.e2m1x2"}};
+  static const std::vector<std::pair<std::string, std::string>> pairs = [] {
+    std::vector<std::pair<std::string, std::string>> made;
+    std::set<std::string> seen;  // of each conversion, whatever its architecture
+    for (const CudaProbe& probe : cuda_probes()) {
+      if ((probe.name.starts_with("cvt.") || probe.name.starts_with("unpack.")) && seen.insert(probe.name).second)
+        made.emplace_back("ex2.f32", probe.name);
+    }
+    for (const auto& [a, b] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"ex2.f32", "ffma"},    {"ex2.f32", "fmax"},     {"ex2.f32", "lg2.f32"},
+             {"ex2.f32", "popc"},    {"ex2.f32", "mma.bf16"}, {"cvt.bf16x2", "cvt.e4m3x2"},
+             {"cvt.bf16x2", "lop3"}, {"cvt.bf16x2", "ffma"},  {"cvt.e4m3x2", "lop3"},
+             {"lop3", "prmt"},       {"lop3", "ffma"},        {"lop3", "fmax"},
+             {"lop3", "shf"},        {"lop3", "iadd3"},       {"ffma", "imad"},
+             {"ffma", "hfma2"},      {"imad", "lop3"},        {"imad", "hfma2"},
+             {"hfma2", "lop3"},      {"shfl", "ffma"},        {"shfl", "lds.32"},
+             {"shfl", "ex2.f32"},    {"mma.bf16", "ffma"},    {"mma.bf16", "lop3"},
+             {"ffma2", "ffma"},      {"ffma2", "ex2.f32"}})
+      made.emplace_back(a, b);
+    return made;
+  }();
   return pairs;
 }
 

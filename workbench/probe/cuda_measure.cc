@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "pinch/version.h"
 #include "workbench/probe/apart.h"
 #include "workbench/probe/cuda_device.h"
 #include "workbench/probe/cuda_probe.h"
@@ -119,10 +120,15 @@ std::vector<Timing> timings_from(const std::string& lines) {
 class Assembly {
  public:
   Assembly(const CudaModule& module, const CudaAbout& about) {
-    model_.name = module.arch;
+    model_.name = model_.arch = module.arch;
     model_.device = about.name;
     model_.date = today();
-    model_.tools = {{"ptxas", module.ptxas}, {"driver", fmt::format("{}", about.driver)}, {"names", module.names}};
+    model_.tools = {
+        {"pinch", std::string(version())},
+        {"ptxas", module.ptxas},
+        {module.nvdisasm.empty() ? "names" : "nvdisasm", module.nvdisasm.empty() ? module.names : module.nvdisasm},
+        {"driver", about.driver.empty() ? "unknown" : about.driver},
+        {"CUDA", fmt::format("{}.{}", about.cuda / 1000, about.cuda % 1000 / 10)}};
   }
 
   void add(const Job& job, const Result<std::string>& run) {
@@ -162,6 +168,7 @@ class Assembly {
       Entry made;
       made.name = name;
       made.opcode = probe.opcode;
+      if (job.shorter[0]->proofs[0].of_also > 0) made.also = probe.also;
       made.unit = unit;
       made.proved = job.proved();
       made.proof = to_string(job.proof());
@@ -250,13 +257,16 @@ Result<Model> measure_cuda(const CudaModule& module, const CudaOptions& options,
       1,
       [&](int) -> Result<std::string> {
         PINCH_TRY(opened());
-        return fmt::format("{} {} {}", device->about().sm, device->about().driver, device->about().name);
+        const CudaAbout& of = device->about();
+        return fmt::format("{} {} {}\n{}", of.sm, of.cuda, of.driver, of.name);
       },
       options.deadline_s, [](int) {});
   if (!described[0]) return described[0].error();
   CudaAbout about;
   std::istringstream text(*described[0]);
-  text >> about.sm >> about.driver >> std::ws;
+  text >> about.sm >> about.cuda;
+  text.ignore();
+  std::getline(text, about.driver);
   std::getline(text, about.name);
   if (about.sm != std::atoi(module.arch.c_str() + 3))
     return Error{

@@ -84,9 +84,10 @@ struct CudaKernel {
 };
 
 struct CudaModule {
-  std::string arch;   ///< "sm_90a"
-  std::string ptxas;  ///< its release, as it says
-  std::string names;  ///< what named the opcodes: "nvdisasm" or "opcode map"
+  std::string arch;           ///< "sm_90a"
+  std::string ptxas;          ///< its release, as it says
+  std::string names;          ///< what named the opcodes: "nvdisasm" or "opcode map"
+  std::string nvdisasm = {};  ///< the release of the former
   std::shared_ptr<const std::string> cubin;
   std::vector<CudaKernel> kernels;
 };

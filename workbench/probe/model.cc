@@ -15,8 +15,9 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::string_view kSchema = "pinch-probe/1";
-// Of the most that an overlap could be; and of the way from 1 to that, within which of either end it decides.
-constexpr double kLeastDecisive = 1.2, kNearEnd = 0.25;
+// A pair decides only where its two ends are this far apart: more than what is within kMaxSpread of both.
+constexpr double kLeastDecisive = 1.2;
+static_assert(kLeastDecisive > (1 + kMaxSpread) * (1 + kMaxSpread));
 
 double rounded(double value) {
   return std::round(value * 1e4) / 1e4;
@@ -68,6 +69,7 @@ Entry parse_entry(const nlohmann::json& json) {
     wrong(error.what());
   }
   entry.opcode = json.value("opcode", "");
+  entry.also = json.value("also", "");
   entry.group = json.value("group", "");
   entry.mark = json.value("mark", "");
   if (std::find(units().begin(), units().end(), entry.unit) == units().end())
@@ -143,7 +145,8 @@ ordered_json to_json(const Model& model) {
                      {"origin", name_of(e.origin)},
                      {"proved", e.proved}};
     for (const auto& [key, text] : texts(e)) one[key] = *text;
-    for (const auto& [key, text] : {std::pair("opcode", &e.opcode), {"group", &e.group}, {"mark", &e.mark}}) {
+    for (const auto& [key, text] :
+         {std::pair("opcode", &e.opcode), {"also", &e.also}, {"group", &e.group}, {"mark", &e.mark}}) {
       if (!text->empty()) one[key] = *text;
     }
     entries.push_back(std::move(one));
@@ -159,6 +162,7 @@ ordered_json to_json(const Model& model) {
     pairs.push_back(std::move(one));
   }
   ordered_json document{{"schema", kSchema}, {"name", model.name}, {"device", model.device}};
+  if (!model.arch.empty()) document["arch"] = model.arch;
   if (!model.applies_to.empty()) document["applies_to"] = model.applies_to;
   document["date"] = model.date;
   document["tools"] = model.tools;
@@ -175,6 +179,7 @@ Result<Model> parse_model(std::string_view text, const std::string& where) {
     if (json.at("schema") != kSchema) throw std::invalid_argument(fmt::format("schema must be \"{}\"", kSchema));
     model.name = json.at("name").get<std::string>();
     model.device = json.at("device").get<std::string>();
+    model.arch = json.value("arch", "");
     model.applies_to = json.value("applies_to", "");
     model.date = json.value("date", "");
     model.tools = json.value("tools", std::map<std::string, std::string>{});
@@ -244,8 +249,8 @@ std::vector<std::string> merge(Model& into, const Model& other) {
 
 Sharing sharing_of(const Overlap& pair) {
   if (!pair.proved || !pair.overlap || !pair.mark.empty() || pair.most < kLeastDecisive) return Sharing::kUnknown;
-  const double way = (*pair.overlap - 1) / (pair.most - 1);
-  return way < kNearEnd ? Sharing::kOneUnit : way > 1 - kNearEnd ? Sharing::kApart : Sharing::kUnknown;
+  if (*pair.overlap <= 1 + kMaxSpread) return Sharing::kOneUnit;
+  return *pair.overlap * (1 + kMaxSpread) >= pair.most ? Sharing::kApart : Sharing::kUnknown;
 }
 
 void group_by_overlap(Model& model) {

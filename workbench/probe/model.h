@@ -19,6 +19,7 @@ enum class Origin { kAssumed, kCited, kMeasured };
 struct Entry {
   std::string name;             ///< "ex2.f32", "fma.512.latency"
   std::string opcode;           ///< "MUFU.EX2", "vfmadd231ps"; empty for memory and clocks
+  std::string also = {};        ///< another that the operation takes as well, in turn: the value is of the mix
   std::string group;            ///< unit that it shares with the others of the group; empty where not known
   std::optional<double> value;  ///< none where it was not proved
   std::string unit;             ///< one of units()
@@ -46,6 +47,7 @@ struct Overlap {
 
 struct Model {
   std::string name, device, date;
+  std::string arch = {};   ///< of a GPU, "sm_90a"; else empty
   std::string applies_to;  ///< regular expression of the devices that a cited model speaks of; else empty
   std::map<std::string, std::string> tools;  ///< "ptxas": "13.0"
   std::vector<Entry> entries;
@@ -79,7 +81,8 @@ Result<void> may_merge(const Model& into, const Model& other, const std::string&
 /// one. One line for each entry that both have: which was kept.
 std::vector<std::string> merge(Model& into, const Model& other);
 
-/// What a pair says of the units of its two: an overlap in the quarter next to 1, or next to the most that it could be.
+/// What a pair says of the units of its two: one where the mix takes as long as both in turn, two where it takes no
+/// longer than the slower of them; either within kMaxSpread, which is then the most that a bound made of it is off by.
 /// Between them, where it is marked, or where the times are very unequal, it says nothing.
 enum class Sharing { kUnknown, kOneUnit, kApart };
 [[nodiscard]] Sharing sharing_of(const Overlap& pair);

@@ -83,7 +83,7 @@ struct Disassembler {
 };
 
 Result<Program> disassembled(const std::string& tool, const std::string& image, const std::string& name) {
-  PINCH_ASSIGN(file, TemporaryFile::create(".cubin", image));
+  PINCH_ASSIGN(file, TemporaryFile::create(image));
   PINCH_ASSIGN(printed, disassemble(tool, file.path()));
   return read_sass_text(std::make_shared<const std::string>(std::move(printed)), name);
 }
@@ -149,21 +149,20 @@ Result<std::string> need_tool(const std::string& tool, const std::string& path) 
 Result<void> compile(Program& program, const std::string& path, const InputOptions& options,
                      const Disassembler& disassembler) {
   const bool is_cuda = ends_with(path, ".cu");
-  PINCH_ASSIGN(compiler, need_tool(is_cuda ? "nvcc" : "ptxas", path));
+  const auto nvcc = is_cuda ? need_tool("nvcc", path) : std::string();
+  if (!nvcc) return nvcc.error();
+  PINCH_ASSIGN(ptxas, need_tool("ptxas", path));
   for (const std::string& arch : options.archs) {
-    PINCH_ASSIGN(cubin, TemporaryFile::create(".cubin"));
+    PINCH_ASSIGN(cubin, TemporaryFile::create());
+    PINCH_ASSIGN(ptx, TemporaryFile::create());
     if (is_cuda) {
-      PINCH_ASSIGN(ptx, TemporaryFile::create(".ptx"));
       const std::string virtual_arch = "compute_" + arch.substr(arch.find('_') + 1);
-      PINCH_TRY(run_tool({compiler, "-ptx", "-lineinfo", "-arch=" + virtual_arch, "-o", ptx.path(), path}));
+      PINCH_TRY(run_tool({*nvcc, "-ptx", "-lineinfo", "-arch=" + virtual_arch, "-o", ptx.path(), path}));
       PINCH_ASSIGN(text, MappedFile::open(ptx.path()));
       add_ptx(program, copy_of(*text));
-      PINCH_TRY(run_tool({compiler, "-cubin", "-lineinfo", "-arch=" + arch,
-                          fmt::format("-Xptxas=-O{}", options.opt_level), "-o", cubin.path(), ptx.path()}));
-    } else {
-      PINCH_TRY(run_tool(
-          {compiler, "-lineinfo", "-arch=" + arch, fmt::format("-O{}", options.opt_level), "-o", cubin.path(), path}));
     }
+    PINCH_TRY(run_tool({ptxas, "-lineinfo", "-arch=" + arch, fmt::format("-O{}", options.opt_level), "-o", cubin.path(),
+                        is_cuda ? ptx.path() : path}));
     PINCH_ASSIGN(image, MappedFile::open(cubin.path()));
     PINCH_TRY(add_cubin(program, copy_of(*image), path, disassembler));
   }

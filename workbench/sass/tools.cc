@@ -1,6 +1,7 @@
 #include "workbench/sass/tools.h"
 
 #include <fmt/core.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,7 +9,6 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <utility>
 
 #include "src/core/subprocess.h"
 
@@ -36,33 +36,26 @@ std::optional<std::string> in_build_folder(const std::string& name) {
 
 }  // namespace
 
-Result<TemporaryFile> TemporaryFile::create(const std::string& suffix, std::string_view content) {
-  const char* folder = std::getenv("TMPDIR");
-  std::string path = fmt::format("{}/pinch_XXXXXX{}", folder != nullptr && *folder != 0 ? folder : "/tmp", suffix);
-  const int fd = ::mkstemps(path.data(), static_cast<int>(suffix.size()));
-  if (fd < 0)
-    return Error{
-        ErrorCode::kIo,
-        fmt::format("cannot create a temporary file: {}; set TMPDIR to a writable folder", std::strerror(errno)), path};
-  TemporaryFile file(path);
+Result<TemporaryFile> TemporaryFile::create(std::string_view content) {
+  const int fd = ::memfd_create("pinch", MFD_CLOEXEC);
+  if (fd < 0) return Error{ErrorCode::kIo, fmt::format("cannot create a file in memory: {}", std::strerror(errno)), ""};
+  TemporaryFile file(fd);
   while (!content.empty()) {
     const ssize_t written = ::write(fd, content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int reason = errno;
-      ::close(fd);
-      return Error{ErrorCode::kIo, fmt::format("cannot write a temporary file: {}", std::strerror(reason)), path};
-    }
+    if (written < 0)
+      return Error{ErrorCode::kIo, fmt::format("cannot write a file in memory: {}", std::strerror(errno)), ""};
     content.remove_prefix(static_cast<std::size_t>(written));
   }
-  ::close(fd);
   return file;
 }
 
-TemporaryFile::TemporaryFile(TemporaryFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-
 TemporaryFile::~TemporaryFile() {
-  if (!path_.empty()) ::unlink(path_.c_str());
+  if (file_ >= 0) ::close(file_);
+}
+
+std::string TemporaryFile::path() const {
+  return fmt::format("/proc/{}/fd/{}", ::getpid(), file_);
 }
 
 std::optional<std::string> find_cuda_tool(const std::string& name) {

@@ -3,25 +3,29 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pinch/result.h"
 
 namespace pinch::sass {
 
-/// A file that is deleted when its owner goes.
+/// A file in memory for programs that this one runs, in no folder: it is gone when its owner or this process goes,
+/// however that ends.
 class TemporaryFile {
  public:
   /// Errors: kIo.
-  static Result<TemporaryFile> create(const std::string& suffix, std::string_view content = {});
-  TemporaryFile(TemporaryFile&& other) noexcept;
+  static Result<TemporaryFile> create(std::string_view content = {});
+  TemporaryFile(TemporaryFile&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
   TemporaryFile& operator=(TemporaryFile&&) = delete;
   ~TemporaryFile();
-  [[nodiscard]] const std::string& path() const { return path_; }
+  /// Where other processes open it, without a suffix: "/proc/1234/fd/5".
+  [[nodiscard]] std::string path() const;
 
  private:
-  explicit TemporaryFile(std::string path) : path_(std::move(path)) {}
-  std::string path_;
+  explicit TemporaryFile(int file) : file_(file) {}
+  int file_;
 };
 
 /// The program `name` of the CUDA tools: on PATH, under $CUDA_HOME/bin, /usr/local/cuda/bin, or in the build folder,

@@ -1,0 +1,137 @@
+// Bounds: from counts and rates to cycles by unit.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "tests/support/probe_entry.h"
+#include "workbench/probe/bound.h"
+
+namespace pinch::probe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Bounds, NameTheUnitAndWhatIsLeft) {
+  // exp2 of a 128 x 128 tile on one of four sub-partitions of an sm_103: 4 cycles each.
+  const auto counts = parse_counts("MUFU.EX2=128,F2FP=64");
+  ASSERT_TRUE(counts.ok());
+  const auto machine = sass::Machine::of("sm_103a").value();
+  const auto before = bound(*counts, *machine);
+  ASSERT_TRUE(before.ok()) << before.error().message();
+  EXPECT_EQ(before->by, "xu");
+  EXPECT_EQ(before->cycles, 512);
+  const auto moved = move_counts(*counts, "MUFU.EX2:25:FFMA=6");
+  ASSERT_TRUE(moved.ok());
+  const auto after = bound(*moved, *machine);
+  EXPECT_EQ(after->cycles, 384);
+  EXPECT_EQ(after->by, "xu");
+  ASSERT_FALSE(after->next.empty());
+  EXPECT_EQ(after->next[0].relieved, "xu");
+  EXPECT_EQ(after->next[0].by, "issue");
+  EXPECT_EQ(after->next[0].cycles, 96 + 192 + 64);
+}
+
+TEST(Bounds, ShareAUnitWithinAGroupOfAModel) {
+  Model model;
+  model.name = "m";
+  model.entries = {entry_of("ex2", 16, Origin::kMeasured), entry_of("cvt", 64, Origin::kMeasured),
+                   entry_of("ffma", 128, Origin::kMeasured)};
+  model.entries[0].group = model.entries[1].group = "one";
+  const auto result = bound({{"ex2", 10}, {"cvt", 10}, {"ffma", 5}}, model);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->units.at("one"), 10 * 8 + 10 * 2);
+  EXPECT_EQ(result->units.at("issue"), 25);
+  EXPECT_EQ(result->by, "one");
+  const auto unknown = bound({{"fnord", 1}}, model);
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_THAT(unknown.error().message(), HasSubstr("cvt ex2 ffma"));
+}
+
+TEST(Bounds, NameWhatWasNeverShownToBeOneUnitOrTwo) {
+  Model model;
+  for (const char* name : {"lop3", "prmt", "iadd3", "ffma"})
+    model.entries.push_back(entry_of(name, 64, Origin::kMeasured));
+  model.entries[0].group = model.entries[1].group = "lop3";
+  model.pairs = {{"ffma", "prmt", 1.95, 2, 0, true, ""}, {"iadd3", "lop3", 1.5, 2, 0, true, ""}};
+  const auto result = bound({{"lop3", 64}, {"iadd3", 64}, {"ffma", 1}}, model);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->cycles, 129);  // issue; 256 if the first two share a unit
+  EXPECT_THAT(result->sharing_unknown, ElementsAre("ffma, iadd3", "iadd3, lop3"));  // a group's pair speaks for it
+  EXPECT_TRUE(bound({{"lop3", 64}, {"prmt", 64}}, model)->sharing_unknown.empty());
+}
+
+TEST(Bounds, SayWhichEntryStandsForAnOpcodeOfSeveral) {
+  Model model;
+  model.entries = {entry_of("cvt.a", 64, Origin::kMeasured), entry_of("cvt.b", 32, Origin::kMeasured)};
+  model.entries[0].opcode = "F2FP.BF16";
+  model.entries[1].opcode = "F2FP.SATFINITE.E4M3";
+  const auto either = bound({{"F2FP", 10}}, model);
+  ASSERT_TRUE(either.ok()) << either.error().message();
+  EXPECT_EQ(either->cycles, 20);
+  EXPECT_EQ(either->counted_as.at("F2FP"), "cvt.a");
+  const auto one = bound({{"F2FP.SATFINITE.E4M3", 10}}, model);
+  EXPECT_EQ(one->cycles, 40);
+  EXPECT_FALSE(bound({{"F2F", 1}}, model).ok());  // whole modifiers only
+  const auto longer = bound({{"F2FP.SATFINITE.E4M3.F32.PACK_AB", 10}, {"BRA", 50}}, model);
+  ASSERT_TRUE(longer.ok()) << longer.error().message();
+  EXPECT_EQ(longer->counted_as.at("F2FP.SATFINITE.E4M3.F32.PACK_AB"), "cvt.b");
+  EXPECT_THAT(longer->without_rate, ElementsAre("BRA"));
+  EXPECT_EQ(longer->units.at("issue"), 60);
+  const auto by_arch = bound({{"FFMA", 10}, {"FNORD", 50}}, *sass::Machine::of("sm_90a").value());
+  ASSERT_TRUE(by_arch.ok()) << by_arch.error().message();
+  EXPECT_THAT(by_arch->without_rate, ElementsAre("FNORD"));
+  EXPECT_EQ(by_arch->units.at("issue"), 60);
+  model.entries[0].value = 1e-300;
+  EXPECT_THAT(bound({{"cvt.a", 1e10}}, model).error().message(), HasSubstr("more than a number holds"));
+}
+
+constexpr char kSassDocument[] = R"({"kernels":[{"name":"k","arch":"sm_90a","loops":[
+  {"sub_partitions":4,"pipes":{"issue":25,"xu":32,"fma":8},"opcodes":{"MUFU.EX2":3,"MUFU.EX2.F16":1,"FFMA":8}},
+  {"sub_partitions":1,"pipes":{"issue":5,"lsu":2},"opcodes":{"LDS":1}}]}]})";
+
+TEST(Bounds, TakeTheLoopThatPinchSassReported) {
+  const auto loop = loop_cost(kSassDocument, "doc", "k", 0);
+  ASSERT_TRUE(loop.ok()) << loop.error().message();
+  const Bound first = bound(*loop);
+  EXPECT_EQ(first.by, "xu");
+  EXPECT_EQ(first.cycles, 32);
+  ASSERT_EQ(first.next.size(), 2u);
+  EXPECT_EQ(first.next[0].by, "issue");
+  EXPECT_EQ(bound(*loop_cost(kSassDocument, "doc", "k", 1)).cycles, 5);
+  EXPECT_THAT(loop_cost(kSassDocument, "doc", "k", 2).error().message(), HasSubstr("k (2 loops)"));
+  EXPECT_THAT(loop_cost(kSassDocument, "doc", "other", 0).error().message(), HasSubstr("k (2 loops)"));
+  EXPECT_EQ(loop_cost("[]", "doc", "k", 0).error().code, ErrorCode::kCorrupt);
+}
+
+TEST(Bounds, MoveInstructionsOfALoopByTheRatesOfItsArch) {
+  const auto loop = loop_cost(kSassDocument, "doc", "k", 0).value();
+  const auto moved = move_in_loop(loop, "MUFU.EX2:25:FFMA=6");  // of four, at 8 cycles of xu each, to six FFMA of 1
+  ASSERT_TRUE(moved.ok()) << moved.error().message();
+  const Bound after = bound(*moved);
+  EXPECT_EQ(after.units.at("xu"), 32 - 8);
+  EXPECT_EQ(after.units.at("issue"), 25 - 1 + 6);
+  EXPECT_EQ(after.units.at("fma"), 8 + 6);
+  EXPECT_EQ(after.by, "issue");
+  EXPECT_EQ(bound(*move_in_loop(*moved, "FFMA:100:FMUL=1")).units.at("fma"), 8 + 6);  // moves add up
+  // One sub-partition alone has the whole SM's path to shared memory: a load takes a quarter of what it takes of four.
+  const auto alone = move_in_loop(*loop_cost(kSassDocument, "doc", "k", 1), "LDS:50:FADD=1");
+  ASSERT_TRUE(alone.ok()) << alone.error().message();
+  sass::Instruction load;
+  load.mnemonic = "LDS";
+  const double all = sass::Machine::of("sm_90a").value()->cost(load).uses[static_cast<std::size_t>(sass::Pipe::kLsu)];
+  EXPECT_EQ(bound(*alone).units.at("lsu"), 2 - all / 4 / 2);
+  EXPECT_THAT(move_in_loop(loop, "MUFU.RCP:25:FFMA=6").error().message(), HasSubstr("FFMA MUFU.EX2 MUFU.EX2.F16"));
+  EXPECT_THAT(move_in_loop(loop, "MUFU.EX2:25:FNORD=6").error().message(), HasSubstr("FNORD"));
+}
+
+TEST(Bounds, RefuseWhatIsNoCount) {
+  for (const char* text : {"", "MUFU", "MUFU=", "MUFU=x", "=3", "MUFU=-1", "MUFU=1e308", "MUFU=1,,"})
+    EXPECT_FALSE(parse_counts(text).ok()) << text;
+  const auto counts = parse_counts("A=1").value();
+  for (const char* text : {"", "A:25", "A:200:B=1", "C:25:B=1", "A:25:B"})
+    EXPECT_FALSE(move_counts(counts, text).ok()) << text;
+}
+
+}  // namespace
+}  // namespace pinch::probe
