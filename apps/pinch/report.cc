@@ -8,6 +8,7 @@
 
 #include "apps/pinch/cli.h"
 #include "workbench/report/page.h"
+#include "workbench/trace/reader.h"
 
 namespace pinch::cli {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 constexpr const char* kReportExamples = R"(Examples:
   pinch tune gemm --m 1,128 --n 4096 --k 4096 --json tune.json
   pinch report tune.json --out report.html
-  pinch report tune.json sweep.json flake.json --out report.html --markdown report.md
+  pinch report tune.json sweep.json flake.json kernel.trace --out report.html --markdown report.md
 
 The page needs nothing beside itself and asks for nothing: style, charts and data are in the one file.)";
 
@@ -28,8 +29,12 @@ struct ReportOptions {
 int write_report(const ReportOptions& options) {
   std::vector<report::Document> documents;
   for (const std::string& path : options.documents) {
-    std::ifstream file(path);
+    std::ifstream file(path, std::ios::binary);
     if (!file) return report({ErrorCode::kNotFound, "cannot be opened", path});
+    if (trace::is_trace(file)) {
+      documents.push_back({path, nullptr, true});
+      continue;
+    }
     documents.push_back({path, nlohmann::ordered_json::parse(file, nullptr, /*allow_exceptions=*/false)});
     if (documents.back().json.is_discarded()) return report({ErrorCode::kCorrupt, "is no JSON", path});
   }
@@ -55,7 +60,9 @@ void add_report(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("report", "Make one self-contained page of results");
   command->footer(kReportExamples);
   auto options = std::make_shared<ReportOptions>();
-  command->add_option("documents", options->documents, "What tune, sweep and check flake wrote with --json")
+  command
+      ->add_option("documents", options->documents,
+                   "Traces, and what tune, sweep, check, sass and trace wrote with --json")
       ->required()
       ->type_name("DOCUMENT");
   command->add_option("--out", options->html, "The HTML file; without any output Markdown goes to stdout")

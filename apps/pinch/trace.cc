@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "workbench/trace/cost.h"
 #include "workbench/trace/cuda_gemm.h"
 #include "workbench/trace/export.h"
+#include "workbench/trace/reader.h"
 #include "workbench/trace/report.h"
 #include "workbench/trace/subjects.h"
 
@@ -216,17 +216,13 @@ void add_attention(CLI::App& command, AttentionTraceOptions& options) {
 // A trace file, or what --json wrote.
 Result<ordered_json> document_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  char magic[sizeof trace::kMagic] = {};
   if (!file)
     return Error{ErrorCode::kNotFound, "cannot be opened; give a trace, or what pinch trace --json wrote", path};
-  file.read(magic, sizeof magic);
-  if (std::equal(std::begin(magic), std::end(magic), std::begin(trace::kMagic))) {
+  if (trace::is_trace(file)) {
     PINCH_ASSIGN(trace, trace::TraceFile::open(path));
     PINCH_ASSIGN(analysis, trace::analyse(trace));
     return to_json(analysis, {});
   }
-  file.clear();
-  file.seekg(0);
   auto document = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded())
     return Error{ErrorCode::kCorrupt, "neither a trace nor JSON; give a trace, or what pinch trace --json wrote", path};

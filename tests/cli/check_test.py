@@ -4,18 +4,11 @@ import array
 import json
 import os
 import shutil
-import struct
 
 from harness import CliTest, ENVIRONMENT, FAILED
+from harness.npy import write_npy
 
 FAULTS = os.environ.get("PINCH_FAULTS", "")
-
-
-def write_npy(path, values, shape, kind="<f4"):
-    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode()
-    header += b" " * (117 - len(header)) + b"\n"
-    code = {"<f4": "f", "<f8": "d"}[kind]
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + array.array(code, values).tobytes())
 
 
 class CheckTest(CliTest):

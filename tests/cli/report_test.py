@@ -9,8 +9,11 @@ import shutil
 import subprocess
 import unittest
 
-from harness import CliTest
+from harness import CliTest, FAILED
+from harness.npy import write_npy
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CUBIN = ROOT / "tests" / "data" / "sass" / "kernels.sm_90a.cubin"
 BROWSER = shutil.which("chromium-headless-shell")
 HOSTILE = "</script><!--<script><img src=x onerror=alert(1)>"
 
@@ -43,7 +46,7 @@ class Reader(html.parser.HTMLParser):
 
 
 class ReportTest(CliTest):
-    documents = None
+    documents = trace = None
 
     def setUp(self):
         super().setUp()
@@ -51,7 +54,8 @@ class ReportTest(CliTest):
             ReportTest.documents = self.make()
         for name, document in ReportTest.documents.items():
             (self.folder / name).write_text(json.dumps(document))
-        self.names = list(ReportTest.documents)
+        (self.folder / "kept.trace").write_bytes(ReportTest.trace)
+        self.names = [*ReportTest.documents, "kept.trace"]
         self.page = self.folder / "report.html"
 
     def make(self):
@@ -62,10 +66,18 @@ metric = {{kind = "json", name = "ms", unit = "ms"}}
 let = {{ms = "100 + 25 * (tile - 1) + 5 * (stages % 3)"}}
 knobs = {{tile = {{values = [1, 2, 3], default = 2}}, stages = {{values = [1, 2, 3], default = 1}}, note = {{kind = "env", values = ["{HOSTILE}"], default = "{HOSTILE}"}}}}
 """)
+        for name, values in (("a.npy", (1, 2)), ("b.npy", (1, 2.5))):
+            write_npy(self.folder / name, values, "(2,)")
+        traced = self.json_of("trace", "gemm", "--m", 64, "--n", 256, "--k", 256, "--threads", 1, "--rounds", 1, "--keep", "kept.trace")
+        ReportTest.trace = (self.folder / "kept.trace").read_bytes()
         return {"tune.json": self.json_of("tune", "gemm", "--m", 2, "--n", 256, "--k", 256, "--cold-set", 8, "--budget", 0.5, "--threads", 1, "--db", "t.sqlite"),
-                "subject.json": self.json_of("tune", "subject.toml", "--db", "s.sqlite", "--repeats", 3),
+                "subject.json": self.json_of("tune", "subject.toml", "--db", "s.sqlite", "--repeats", 3, "--code", CUBIN, "--kernel", "^wgmma_loop$", "--warps", 8),
                 "sweep.json": self.json_of("sweep", "subject.toml", "--db", "s.sqlite", "--repeats", 3),
-                "flake.json": self.succeeds("check", "flake", "--runs", 20, "--json", "-", "--", "true").json()}
+                "flake.json": self.succeeds("check", "flake", "--runs", 20, "--json", "-", "--", "true").json(),
+                "compare.json": self.json_of("check", "compare", "--change", "reorder", "--baseline", "a.npy", "--candidate", "b.npy", code=FAILED),
+                "bisect.json": self.succeeds("check", "bisect", "--pass", "tile=16,stages=1", "--fail", "tile=64,stages=3", "--json", "-", "--", "sh", "-c", "test ${tile} = 16").json(),
+                "sass.json": self.json_of("sass", CUBIN, "--kernel", "wgmma_loop|forced_spill"),
+                "trace.json": traced}
 
     def report(self, *more):
         return self.succeeds("report", *self.names, "--out", self.page, *more)
@@ -90,14 +102,15 @@ class File(ReportTest):
         self.assertEqual(reader.tags.count("canvas"), len(reader.charts))
         figures = [figure for section in json.loads((self.folder / "page.json").read_text())["sections"] for figure in section["figures"]]
         self.assertEqual([len(figure["table"]["rows"]) + 1 for figure in figures], reader.tables)
-        self.assertEqual([figure["bars"] for figure in figures if "bars" in figure], list(reader.charts.values()))
+        drawn = [figure.get("bars") or figure.get("lanes") for figure in figures]
+        self.assertEqual([chart for chart in drawn if chart], list(reader.charts.values()))
         for figure in figures:
             self.assertTrue(figure["table"]["rows"], figure["title"])
 
     def test_says_what_the_documents_say(self):
         self.report("--json", "page.json", "--markdown", "page.md")
         sections = {section["title"]: section for section in json.loads((self.folder / "page.json").read_text())["sections"]}
-        self.assertEqual(len(sections), 4)
+        self.assertEqual(len(sections), 8, "a trace and what was read of it have one title")
         tune = next(section for title, section in sections.items() if title.startswith("Tune: m 2, n 256"))
         by_title = {figure["title"]: figure for figure in tune["figures"]}
         self.assertEqual([row[0] for row in by_title["Ladder"]["table"]["rows"]],
@@ -108,9 +121,26 @@ class File(ReportTest):
         self.assertEqual(kinds.count("best"), sum(pick["tactic"] == tuned["best"] and pick["median_ns"] is not None for pick in tuned["picks"]))
         sweep = sections[f"Sweep: {HOSTILE}"]
         heat = sweep["figures"][1]["table"]
-        self.assertEqual((heat["columns"], heat["rows"][0]), (["tile \\ stages", "1", "2", "3"], ["2", "130 (default)", "135", "125"]))
-        self.assertIn("100 (best)", sum(heat["rows"], []))
+        self.assertEqual((heat["columns"], heat["rows"][:2]), (["tile \\ stages", "1", "2", "3"], [["1", "105", "110", "100 (best)"], ["2", "130 (default)", "135", "125"]]))
         self.assertIn("a fault of 0.05 is missed 36% of the time", sections["Flakes: flake.json"]["paragraphs"][0])
+        tactics = next(figure["table"] for title, figure in by_title.items() if title.startswith("tile_m by"))
+        marked = [cell for cell in sum(tactics["rows"], []) if "(best)" in cell or "(default)" in cell]
+        self.assertIn(len(marked), (1, 2))
+        for cell in marked:  # us, and in brackets the regret
+            self.assertRegex(cell, r"^(\d+\.\d\d \(\d+\.\d{3}\)|-) \((default|best)\)")
+        subject = {figure["title"]: figure for figure in sections[f"Tune: {HOSTILE}"]["figures"]}
+        self.assertEqual([row for row in subject["Units of the hot loop"]["table"]["rows"] if row[0] == "tensor"], [["tensor", "100.0"]])
+        strip = subject["Interleaving of the hot loop"]
+        self.assertEqual([label for label in strip["lanes"]["labels"] if label == "tensor"], ["tensor"])
+        self.assertEqual(strip["lanes"]["end"], int(strip["table"]["rows"][-1][1]), "every instruction is in a run")
+        self.assertEqual(sections["Check: compare.json"]["figures"][0]["table"]["rows"][0][1:6], ["fail", "0.2236", "0.5", "1", "2"])
+        self.assertEqual(sections["Bisect: bisect.json"]["figures"][0]["table"]["rows"], [["tile", "16", "64"]])
+        self.assertIn("spill-in-loop", str(sections["Machine code: sass.json"]["figures"][1]["table"]["rows"]))
+        timeline = sections["Trace: gemm 64x256x256"]["figures"][1]
+        self.assertEqual(timeline["title"], "Timeline")
+        begin, end = timeline["lanes"]["begin"], timeline["lanes"]["end"]
+        for _, start, stop, _ in timeline["lanes"]["spans"]:
+            self.assertTrue(begin <= start <= stop <= end)
         markdown = (self.folder / "page.md").read_text()
         for title in sections:
             self.assertIn(f"## {title}\n", markdown)
@@ -155,7 +185,7 @@ class Browser(ReportTest):
         self.assertEqual((console, requests), ([], set()))
         charts = Reader(self.page.read_text()).charts
         drawn = re.findall(r'data-from="(\w+)"[^>]*data-drawn="(\d+)"', dom)
-        self.assertEqual(dict(drawn), {name: str(len(chart["bars"])) for name, chart in charts.items()})
+        self.assertEqual(dict(drawn), {name: str(len(chart.get("bars", chart.get("spans")))) for name, chart in charts.items()})
 
     def test_a_planted_error_and_a_planted_request_are_seen(self):
         page = self.folder / "planted.html"

@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 
 from harness import FAILED, OK
+from harness.npy import write_npy
 from harness.sweeps import by_knob, FAULTS, LOGGER, processes, read, ROOT, SIGNALLED, SweepTest, wait_until
 
 
@@ -364,8 +365,7 @@ limits = {{cpus = [{cpu}]}}
         self.assertNotIn("s left", self.run_pinch(*self.arguments(spec, "--repeats", 1, "--fresh")).stderr)
 
     def test_inputs_may_be_files(self):
-        content = b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }".ljust(117) + b"\n" + bytes(8)
-        (self.folder / "given.npy").write_bytes(content)
+        write_npy(self.folder / "given.npy", [0, 0], "(2,)")
         spec = self.subject("""
 name = "given"
 command = ["sh", "-c", "cmp given.npy $PINCH_INPUTS/a.npy && echo '{\\"ms\\": 1}'"]

@@ -170,7 +170,9 @@ TuneReport blank(const Task& task, const TuneRequest& request) {
 }
 
 void find(const Task& task, const TuneRequest& request, std::span<const RankedTactic> ranked, TuneReport& report) {
-  report.findings = climb(evidence_of(task, ranked, report), request.selection);
+  const Evidence evidence = evidence_of(task, ranked, report);
+  report.findings = climb(evidence, request.selection);
+  for (const Setting& setting : evidence.settings.list) report.knobs[setting.name] = setting.knobs;
 }
 
 template <class T>

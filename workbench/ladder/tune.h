@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "workbench/ladder/tactic_rung.h"
@@ -31,6 +32,7 @@ struct TuneReport {
   Known<Code> code;               ///< of its kernel
   std::int64_t run = 0;           ///< its number in the store; 0: not stored
   std::vector<Finding> findings;  ///< all seven
+  std::map<std::string, std::map<std::string, std::string>> knobs;  ///< of each legal tactic, values by name
 };
 
 struct TuneHooks {

@@ -65,6 +65,13 @@ ordered_json bars_json(const Bars& bars) {
   return json;
 }
 
+ordered_json lanes_json(const Lanes& lanes) {
+  ordered_json spans = ordered_json::array();
+  for (const Lanes::Span& span : lanes.spans) spans.push_back({span.lane, span.from, span.to, span.tone});
+  return {{"unit", lanes.unit},     {"labels", lanes.labels}, {"spans", spans},
+          {"legend", lanes.legend}, {"begin", lanes.begin},   {"end", lanes.end}};
+}
+
 ordered_json table_json(const Table& table) {
   return {{"columns", table.columns}, {"rows", table.rows}};
 }
@@ -84,6 +91,8 @@ Table table_of(const HeatMap& heat) {
   }
   return table;
 }
+
+constexpr std::size_t kTones = 8;  // of page.css
 
 class Html {
  public:
@@ -113,13 +122,15 @@ class Html {
   void figure(const Figure& figure) {
     text_ += fmt::format("<figure>\n<h3>{}</h3>\n", escaped(figure.title));
     if (!figure.about.empty()) text_ += fmt::format("<p class=\"about\">{}</p>\n", escaped(figure.about));
-    if (figure.bars) {
+    if (figure.bars || figure.lanes) {
       ++charts_;
+      if (figure.lanes) legend(*figure.lanes);
       text_ += fmt::format(
           "<div><canvas data-from=\"chart{0}\" role=\"img\" aria-label=\"{1}; the table below has its "
           "data\"></canvas></div>\n"
           "<script type=\"application/json\" id=\"chart{0}\">{2}</script>\n<details>\n<summary>Data</summary>\n",
-          charts_, escaped(figure.title), for_script(bars_json(*figure.bars)));
+          charts_, escaped(figure.title),
+          for_script(figure.bars ? bars_json(*figure.bars) : lanes_json(*figure.lanes)));
       table(figure.table, figure.title);
       text_ += "</details>\n";
     } else if (figure.heat) {
@@ -128,6 +139,13 @@ class Html {
       table(figure.table, figure.title);
     }
     text_ += "</figure>\n";
+  }
+
+  void legend(const Lanes& lanes) {
+    text_ += "<p class=\"legend\">";
+    for (std::size_t i = 0; i < lanes.legend.size(); ++i)
+      text_ += fmt::format("<span style=\"--tone:var(--tone{})\">{}</span> ", i % kTones, escaped(lanes.legend[i]));
+    text_ += "</p>\n";
   }
 
   // A region that scrolls must be reachable by keyboard.
@@ -191,6 +209,13 @@ void add_row(std::string& text, const std::vector<std::string>& cells) {
 
 }  // namespace
 
+std::size_t Lanes::lane(const std::string& label) {
+  const auto found = std::find(labels.begin(), labels.end(), label);
+  if (found != labels.end()) return static_cast<std::size_t>(found - labels.begin());
+  labels.push_back(label);
+  return labels.size() - 1;
+}
+
 std::string to_html(const Page& page) {
   return Html().page(page);
 }
@@ -219,6 +244,7 @@ ordered_json to_json(const Page& page) {
       ordered_json each{{"title", figure.title}, {"about", figure.about}};
       each["table"] = table_json(figure.heat ? table_of(*figure.heat) : figure.table);
       if (figure.bars) each["bars"] = bars_json(*figure.bars);
+      if (figure.lanes) each["lanes"] = lanes_json(*figure.lanes);
       figures.push_back(std::move(each));
     }
     json["sections"].push_back({{"title", section.title}, {"paragraphs", section.paragraphs}, {"figures", figures}});

@@ -42,12 +42,30 @@ struct HeatMap {
   std::vector<std::vector<Cell>> cells;  ///< by row
 };
 
-/// One of the three; a chart always has the table of its data.
+/// Spans on lanes above one another: a timeline, or a loop's instructions by unit.
+struct Lanes {
+  struct Span {
+    std::size_t lane = 0;
+    double from = 0, to = 0;
+    std::size_t tone = 0;  ///< its colour: a place in the legend
+  };
+  std::string unit;
+  std::vector<std::string> labels;
+  std::vector<Span> spans;
+  std::vector<std::string> legend;
+  double begin = 0, end = 0;
+
+  /// The lane of that label, a new one where there is none.
+  std::size_t lane(const std::string& label);
+};
+
+/// A chart, which has the table of its data, a heat map, which is one, or a table.
 struct Figure {
   std::string title, about;
   std::optional<Bars> bars;
   std::optional<HeatMap> heat;
-  Table table;  ///< of a heat map: empty, it is one
+  std::optional<Lanes> lanes;
+  Table table;  ///< of a heat map: empty
 };
 
 struct Section {
@@ -65,10 +83,11 @@ struct Page {
 struct Document {
   std::string name;
   nlohmann::ordered_json json;
+  bool is_trace = false;  ///< a trace file of that name instead
 };
 
-/// A section a document: of pinch tune, sweep and check flake, in the order given. Errors: kInvalidArgument for a
-/// document of another kind; kCorrupt for one that is not as pinch writes it.
+/// A section a document: of pinch tune, sweep, check, sass and trace, in the order given. Errors: kInvalidArgument for
+/// a document of another kind; kCorrupt for one that is not as pinch writes it; those of reading a trace.
 Result<Page> page_of(const std::vector<Document>& documents);
 
 /// One file: style, charts' library and data are in it, and its policy forbids it to ask for anything. Light and dark,

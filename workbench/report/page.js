@@ -32,19 +32,59 @@ const marks = {
   },
 };
 
+// Spans on lanes: rectangles over a chart that gives the axes.
+const spans = {
+  id: "spans",
+  afterDatasetsDraw(chart) {
+    const { ctx, chartArea, scales: { x, y }, options: { data, tones } } = chart;
+    const height = Math.min(18, (chartArea.bottom - chartArea.top) / data.labels.length * 0.7);
+    ctx.save();
+    for (const [lane, from, to, tone] of data.spans) {
+      const left = x.getPixelForValue(from);
+      ctx.fillStyle = tones[tone % tones.length];
+      ctx.fillRect(left, y.getPixelForValue(lane) - height / 2, Math.max(x.getPixelForValue(to) - left, 0.5), height);
+    }
+    ctx.restore();
+  },
+};
+
+const short = (text, narrow) => narrow && text.length > 22 ? text.slice(0, 21) + "\u2026" : text;
+
+function drawLanes(canvas, data, style, narrow) {
+  const ink = style.getPropertyValue("--ink").trim(), line = style.getPropertyValue("--line").trim();
+  const tones = [0, 1, 2, 3, 4, 5, 6, 7].map(tone => style.getPropertyValue(`--tone${tone}`).trim());
+  canvas.parentElement.style.height = `${60 + 26 * data.labels.length}px`;
+  canvas.chart?.destroy();
+  canvas.chart = new Chart(canvas, {
+    type: "bar",
+    data: { labels: data.labels.map(label => short(label, narrow)), datasets: [{ data: data.labels.map(() => null) }] },
+    options: {
+      indexAxis: "y", animation: false, maintainAspectRatio: false, events: [], data, tones,
+      plugins: { legend: { display: false }, tooltip: { enabled: false } },
+      scales: {
+        x: { min: data.begin, max: data.end, ticks: { color: ink, maxTicksLimit: narrow ? 4 : 9 }, grid: { color: line },
+             title: { display: true, text: data.unit, color: ink } },
+        y: { ticks: { color: ink, autoSkip: false, font: { size: 11 } }, grid: { display: false } },
+      },
+    },
+    plugins: [spans],
+  });
+  canvas.dataset.drawn = String(data.spans.length);
+}
+
 function draw(canvas) {
   const data = JSON.parse(document.getElementById(canvas.dataset.from).textContent);
   const style = getComputedStyle(document.documentElement);
   const ink = style.getPropertyValue("--ink").trim(), line = style.getPropertyValue("--line").trim();
   const narrow = canvas.parentElement.clientWidth < 500;
+  if (data.spans) return drawLanes(canvas, data, style, narrow);
   const ends = data.bars.map(bar => Math.max(bar.value, bar.high ?? bar.value)).concat(data.rule ?? 0);
   canvas.parentElement.style.height = `${60 + 24 * data.bars.length}px`;
-  const short = text => narrow && text.length > 22 ? text.slice(0, 21) + "\u2026" : text;
   canvas.chart?.destroy();
   canvas.chart = new Chart(canvas, {
     type: "bar",
     data: {
-      labels: data.bars.map(bar => short(bar.label)),
+      labels: data.bars.map(bar => short(bar.label, narrow)),
       datasets: [{ data: data.bars.map(bar => bar.value), backgroundColor: data.bars.map(bar => kinds[bar.kind]), barPercentage: 0.7 }],
     },
     options: {

@@ -55,7 +55,8 @@ ordered_json protocol_json(const store::Point& point, Protocol protocol) {
           {"taken", taken(point, protocol)}};
 }
 
-ordered_json pick_json(const store::Point& point, const measure::Policy& policy) {
+ordered_json pick_json(const store::Point& point, const TuneReport& report) {
+  const measure::Policy& policy = report.policy;
   const Summary summary = summary_of(point, policy.protocols.front());
   ordered_json pick{{"tactic", point.tactic},
                     {"verdict", to_string(point.verdict)},
@@ -70,6 +71,7 @@ ordered_json pick_json(const store::Point& point, const measure::Policy& policy)
                     {"threads", point.threads}};
   for (const Protocol protocol : policy.protocols)
     pick[std::string(to_string(protocol))] = protocol_json(point, protocol);
+  if (const auto knobs = report.knobs.find(point.tactic); knobs != report.knobs.end()) pick["knobs"] = knobs->second;
   if (!point.why.empty()) pick["why"] = point.why;
   return pick;
 }
@@ -186,7 +188,7 @@ ordered_json to_json(const TuneReport& report) {
   const ladder::Conclusion& conclusion = result.conclusion;
   const Protocol ranking = report.policy.protocols.front();
   auto picks = ordered_json::array();
-  for (const store::Point& point : result.points) picks.push_back(pick_json(point, report.policy));
+  for (const store::Point& point : result.points) picks.push_back(pick_json(point, report));
   const double bound = bound_ns(report.work, report.roofline, ranking);
   return {{"problem", sizes_json(report.work, report.resources)},
           {"machine",

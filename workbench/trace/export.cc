@@ -12,6 +12,7 @@
 #include "src/core/file_error.h"
 #include "src/core/json_text.h"
 #include "workbench/trace/steps.h"
+#include "workbench/trace/timeline.h"
 
 namespace pinch::trace {
 namespace {
@@ -201,98 +202,49 @@ class PerfettoWriter {
 constexpr const char* kColours[] = {"#4e79a7", "#59a14f", "#b07aa1", "#f28e2b",
                                     "#76b7b2", "#9c755f", "#edc948", "#ff9da7"};
 constexpr double kLabel = 150, kWidth = 1100, kLane = 30, kTop = 34;
-constexpr std::size_t kMostShapes = 20000;
 
-class Timeline {
- public:
-  Timeline(const TraceFile& file, const Analysis& analysis, const Window& window, int steps)
-      : file_(file), window_(window), origin_(origin_ns(file)) {
-    double period_ns = 0;
-    if (const RoleReport* role = analysis.role(analysis.critical_role); role != nullptr && !window.tracks.empty()) {
-      const TrackClock clock(file, window.tracks.front(), origin_);
-      period_ns = role->period_median * (analysis.unit == "ns" ? 1 : clock.ns_per_tick());
-    }
-    const double length = window.end_ns - window.begin_ns;
-    const double shown = period_ns > 0 ? std::min(period_ns * steps, length) : length;
-    begin_ = window.begin_ns + (length - shown) / 2;
-    end_ = begin_ + std::max(shown, 1.0);
+std::string box(const Timeline& timeline, const Timeline::Span& span) {
+  const double scale = kWidth / (timeline.end_ns - timeline.begin_ns);
+  using Kind = Timeline::Kind;
+  const char* colour = span.kind == Kind::kStep   ? kColours[span.role % std::size(kColours)]
+                       : span.kind == Kind::kWait ? "#e15759"
+                                                  : "#000";
+  return fmt::format(
+      "<rect x='{:.2f}' y='{:.0f}' width='{:.2f}' height='20' fill='{}'{}><title>{}: {:.3f} us</title></rect>\n",
+      kLabel + (span.begin_ns - timeline.begin_ns) * scale, kTop + static_cast<double>(span.lane) * kLane,
+      std::max((span.end_ns - span.begin_ns) * scale - 0.5, span.kind == Kind::kPhase ? 1.5 : 0.3), colour,
+      span.kind == Kind::kWait ? " class='wait'" : "", escaped(span.what), (span.end_ns - span.begin_ns) * 1e-3);
+}
+
+std::string svg_of(const Timeline& timeline) {
+  std::string shapes;
+  for (std::size_t lane = 0; lane < timeline.lanes.size(); ++lane) {
+    shapes += fmt::format("<text x='0' y='{:.0f}'>{}</text>\n", kTop + static_cast<double>(lane) * kLane + 14,
+                          escaped(timeline.lanes[lane]));
   }
-
-  [[nodiscard]] std::string svg() {
-    std::string shapes;
-    std::size_t lane = 0;
-    for (const std::size_t track : window_.tracks) {
-      const std::string lane_shapes = draw(track, kTop + static_cast<double>(lane) * kLane);
-      if (lane_shapes.empty()) continue;
-      shapes += lane_shapes;
-      ++lane;
-    }
-    const double height = kTop + static_cast<double>(lane) * kLane + 10;
-    std::string axis;
-    for (int i = 0; i <= 4; ++i) {
-      const double x = kLabel + kWidth * i / 4;
-      axis += fmt::format(
-          "<line x1='{0:.1f}' x2='{0:.1f}' y1='22' y2='{1:.0f}' class='grid'/><text x='{0:.1f}' y='16' "
-          "text-anchor='{2}'>{3:.2f} us</text>\n",
-          x, height - 6,
-          i == 0   ? "start"
-          : i == 4 ? "end"
-                   : "middle",
-          (begin_ + (end_ - begin_) * i / 4) * 1e-3);
-    }
-    return fmt::format("<svg viewBox='0 0 {:.0f} {:.0f}' role='img'>\n{}{}</svg>\n", kLabel + kWidth + 10, height, axis,
-                       shapes);
+  for (const Timeline::Span& span : timeline.spans) shapes += box(timeline, span);
+  const double height = kTop + static_cast<double>(timeline.lanes.size()) * kLane + 10;
+  std::string axis;
+  for (int i = 0; i <= 4; ++i) {
+    const double x = kLabel + kWidth * i / 4;
+    axis += fmt::format(
+        "<line x1='{0:.1f}' x2='{0:.1f}' y1='22' y2='{1:.0f}' class='grid'/><text x='{0:.1f}' y='16' "
+        "text-anchor='{2}'>{3:.2f} us</text>\n",
+        x, height - 6,
+        i == 0   ? "start"
+        : i == 4 ? "end"
+                 : "middle",
+        (timeline.begin_ns + (timeline.end_ns - timeline.begin_ns) * i / 4) * 1e-3);
   }
+  return fmt::format("<svg viewBox='0 0 {:.0f} {:.0f}' role='img'>\n{}{}</svg>\n", kLabel + kWidth + 10, height, axis,
+                     shapes);
+}
 
-  [[nodiscard]] std::string caption() const {
-    return fmt::format("Group {}, {}: {:.2f} to {:.2f} us after the trace began{}.", window_.group,
-                       window_.steady ? "out of its steady state" : "no steady state was found", begin_ * 1e-3,
-                       end_ * 1e-3, shapes_ >= kMostShapes ? " (cut: too much to draw)" : "");
-  }
-
- private:
-  std::string draw(std::size_t track, double y) {
-    const TrackClock clock(file_, track, origin_);
-    std::string text;
-    StepReader reader(file_, track);
-    while (const Step* step = reader.next()) {
-      if (clock.ns(step->begin) >= end_ || shapes_ >= kMostShapes) break;
-      if (clock.ns(step->end) <= begin_) continue;
-      text += box(clock.ns(step->begin), clock.ns(step->end), y, 20, kColours[step->role % std::size(kColours)], "",
-                  fmt::format("{} step {}: {:.3f} us", file_.roles()[step->role].name, step->number,
-                              (clock.ns(step->end) - clock.ns(step->begin)) * 1e-3));
-      for (const WaitSpan& span : step->waits) {
-        text += box(clock.ns(span.begin), clock.ns(span.end), y, 20, "#e15759", " class='wait'",
-                    fmt::format("waits for {}: {:.3f} us", file_.waits()[span.wait].name,
-                                (clock.ns(span.end) - clock.ns(span.begin)) * 1e-3));
-      }
-      for (const PhaseStart& phase : step->phases) {
-        const double x = clock.ns(phase.begin);
-        text += box(x, x + (end_ - begin_) / 700, y, 20, "#000", "", "phase " + file_.phases()[phase.phase]);
-      }
-    }
-    if (text.empty()) return text;
-    return fmt::format("<text x='0' y='{:.0f}'>{}</text>\n", y + 14, escaped(track_name(file_, track))) + text;
-  }
-
-  std::string box(double from, double to, double y, int height, const char* colour, const char* extra,
-                  const std::string& title) {
-    from = std::clamp(from, begin_, end_);
-    to = std::clamp(to, begin_, end_);
-    if (to <= from) return "";
-    ++shapes_;
-    const double scale = kWidth / (end_ - begin_);
-    return fmt::format("<rect x='{:.2f}' y='{:.0f}' width='{:.2f}' height='{}' fill='{}'{}><title>{}</title></rect>\n",
-                       kLabel + (from - begin_) * scale, y, std::max((to - from) * scale - 0.5, 0.3), height, colour,
-                       extra, escaped(title));
-  }
-
-  const TraceFile& file_;
-  const Window& window_;
-  std::uint64_t origin_;
-  double begin_ = 0, end_ = 0;
-  std::size_t shapes_ = 0;
-};
+std::string caption_of(const Timeline& timeline) {
+  return fmt::format("Group {}, {}: {:.2f} to {:.2f} us after the trace began{}.", timeline.group,
+                     timeline.steady ? "out of its steady state" : "no steady state was found",
+                     timeline.begin_ns * 1e-3, timeline.end_ns * 1e-3, timeline.cut ? " (cut: too much to draw)" : "");
+}
 
 }  // namespace
 
@@ -329,9 +281,7 @@ Result<Exported> write_csv(const TraceFile& file, const std::string& path) {
 
 Result<void> write_html(const TraceFile& file, const Analysis& analysis, const std::string& table,
                         const std::string& path, int steps) {
-  const std::vector<Window> windows = find_windows(file);
-  auto window = std::find_if(windows.begin(), windows.end(), [](const Window& w) { return w.steady; });
-  if (window == windows.end()) window = windows.begin();
+  const Timeline timeline = timeline_of(file, analysis, steps);
   TextFile out(path);
   out.print(R"(<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{0}: pipeline trace</title><style>
@@ -341,15 +291,13 @@ pre {{ font: 12px ui-monospace, monospace; overflow-x: auto; }} svg {{ width: 10
 </style></head><body><h1>{0}</h1><pre>{1}</pre>
 )",
             escaped(analysis.program.empty() ? "program" : analysis.program), escaped(table));
-  if (window != windows.end()) {
-    Timeline timeline(file, analysis, *window, steps);
-    const std::string svg = timeline.svg();
+  if (!timeline.lanes.empty()) {
     std::string key;
-    for (std::size_t r = 0; r < file.roles().size(); ++r)
+    for (std::size_t r = 0; r < timeline.roles.size(); ++r)
       key += fmt::format("<span class='key' style='background:{}'></span>{}", kColours[r % std::size(kColours)],
-                         escaped(file.roles()[r].name));
+                         escaped(timeline.roles[r]));
     out.print("<p>{}</p><p>{}<span class='key' style='background:#e15759'></span>a wait</p>\n{}",
-              escaped(timeline.caption()), key, svg);
+              escaped(caption_of(timeline)), key, svg_of(timeline));
   }
   out.print("</body></html>\n");
   return out.close();

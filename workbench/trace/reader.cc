@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "src/core/file_error.h"
 
@@ -131,6 +132,14 @@ Result<void> check_event(const Event& event, const FileHeader& header, const Cur
 }
 
 }  // namespace
+
+bool is_trace(std::istream& stream) {
+  char magic[sizeof kMagic] = {};
+  stream.read(magic, sizeof magic);
+  stream.clear();
+  stream.seekg(0);
+  return std::equal(std::begin(magic), std::end(magic), std::begin(kMagic));
+}
 
 std::string_view to_string(Level level) {
   return level == Level::kOff ? "off" : level == Level::kCoarse ? "coarse" : "detailed";

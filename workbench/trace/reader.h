@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <istream>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,9 @@
 namespace pinch::trace {
 
 std::string_view to_string(Level level);
+
+/// Whether a stream begins as a trace file does. It stands at its beginning afterwards.
+bool is_trace(std::istream& stream);
 
 struct RoleEntry {
   std::string name;
