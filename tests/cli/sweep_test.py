@@ -375,7 +375,7 @@ inputs = {a = {file = "given.npy"}}
         document = self.sweep(spec, "--repeats", 1)
         self.assertEqual(document["points"][0]["verdict"], "ok")
         self.assertEqual(document["inputs"][0]["sha256"], hashlib.sha256((self.folder / "given.npy").read_bytes()).hexdigest())
-        (self.folder / "given.npy").write_bytes(content[:-1] + b"\1")
+        write_npy(self.folder / "given.npy", [0, 1], "(2,)")
         self.assertEqual(self.sweep(spec, "--repeats", 1)["reused_trials"], 0, "other inputs, another sweep")
         (self.folder / "given.npy").unlink()
         self.refuses(*self.arguments(spec), says="given.npy")
