@@ -173,15 +173,18 @@ int compare(SassOptions& options) {
   const auto both = analyse_files(options);
   if (!both) return report(both.error());
   const auto result = sass::diff(both->at(0).reports, both->at(1).reports);
-  if (result.kernels.empty()) {
+  if (!result)
+    return report({result.error().code, result.error().text,
+                   fmt::format("{} and {}, {}", options.files[0], options.files[1], result.error().where)});
+  if (result->kernels.empty()) {
     return report(
         {ErrorCode::kInvalidArgument,
          fmt::format("no kernel of {} has a counterpart of the same arch in {}; compare two builds for one arch",
                      options.files[0], options.files[1]),
          ""});
   }
-  if (!options.json.on_stdout()) fmt::print("{}", sass::to_text(result, options.analysis));
-  return finish(options, sass::to_json(result, options.analysis), kOk);
+  if (!options.json.on_stdout()) fmt::print("{}", sass::to_text(*result, options.analysis));
+  return finish(options, sass::to_json(*result, options.analysis), kOk);
 }
 
 int hold(SassOptions& options) {

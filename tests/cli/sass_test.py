@@ -3,10 +3,11 @@
 import json
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 
-from harness import CliTest, FAILED, OK
+from harness import CliTest, FAILED, OK, USAGE
 
 DATA = pathlib.Path(__file__).parent.parent / "data" / "sass"
 ARCHS = ["80", "90a", "100a", "103a"]
@@ -224,7 +225,9 @@ class DiffTest(SassCase):
         changed = self.folder / "changed.txt"
         text = (DATA / "kernels.sm_90a.nvdisasm.txt").read_text()
         self.assertEqual(text.count("HFMA2.BF16_V2 R5, R7"), 1, "the line that is planted")
-        changed.write_text(text.replace("HFMA2.BF16_V2 R5, R7", "FFMA R5, R7"))
+        begin, word = text.index("HFMA2.BF16_V2 R5, R7"), "/* 0x0000000705057223 */"  # of an FFMA
+        at = text.index("/* 0x", begin)
+        changed.write_text(text[:begin] + "FFMA R5, R7" + text[begin + len("HFMA2.BF16_V2 R5, R7") : at] + word + text[at + len(word) :])
         document = self.json_of("sass", "diff", DATA / "kernels.sm_90a.nvdisasm.txt", changed)
         verdicts = {kernel["name"]: kernel["verdict"] for kernel in document["kernels"]}
         self.assertEqual(verdicts.pop("dequant_loop"), "code")
@@ -250,7 +253,15 @@ class DiffTest(SassCase):
     def test_takes_what_text_does_not_say_for_no_difference(self):
         kernels = self.json_of("sass", "diff", DATA / "kernels.sm_90a.nvdisasm.txt", cubin("90a"), *MAP)["kernels"]
         self.assertEqual(next(k for k in kernels if k["name"] == "softmax_loop")["registers"], [None, 20])
-        self.assertNotIn("resources", {kernel["verdict"] for kernel in kernels})
+        self.assertEqual({kernel["verdict"] for kernel in kernels}, {"same"})
+
+    def test_holds_a_binary_against_its_disassembly_by_the_words(self):
+        for arch, text in (("90a", "kernels.sm_90a.nvdisasm.txt"), ("80", "kernels.sm_80.cuobjdump.txt")):
+            for files in ((cubin(arch), DATA / text), (DATA / text, cubin(arch))):
+                kernels = self.json_of("sass", "diff", *files, *MAP)["kernels"]
+                self.assertEqual({kernel["verdict"] for kernel in kernels}, {"same"}, files)
+        self.refuses("sass", "diff", cubin("100a"), DATA / "kernels.sm_100a.nohex.txt", *MAP,
+                     says=["kernels.sm_100a.nohex.txt", "opcode map", "--disassembler"])
 
     def test_refuses_builds_for_different_archs(self):
         self.refuses("sass", "diff", cubin("90a"), cubin("100a"), *MAP, says="same arch")
@@ -374,6 +385,17 @@ class RefusalTest(SassCase):
         self.assertEqual(list(self.kernels(path)), ["tiny"])
         path.write_bytes((DATA / "tiny.nvdisasm.txt").read_text().encode("utf-16"))
         self.refuses("sass", path, says=["bom.txt", "UTF-16"])
+
+    def test_names_the_file_that_memory_does_not_suffice_for(self):
+        path, size = self.folder / "large.cubin", 1 << 29
+        with path.open("wb") as file:
+            file.truncate(size)
+        limit = size + size // 2  # the file is mapped, then copied
+        run = subprocess.run([self.program, "sass", path, *MAP], capture_output=True, text=True,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+        self.assertEqual((run.returncode, run.stdout), (USAGE, ""), run.stderr)
+        for words in ("large.cubin", "not enough memory"):
+            self.assertIn(words, run.stderr)
 
     def test_tells_a_host_binary_without_device_code(self):
         self.refuses("sass", "/bin/true", says=["no device code", "/bin/true"])

@@ -41,6 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(!table(report, options).empty());
   }
   static_cast<void>(to_json(*reports, options).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-  for (const KernelPair& pair : diff(*reports, *reports).kernels) require(pair.a != nullptr && pair.b != nullptr);
+  const auto same = diff(*reports, *reports);
+  require(same.ok());
+  for (const KernelPair& pair : same->kernels) require(pair.a != nullptr && pair.b != nullptr);
   return 0;
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "tests/unit/sass_support.h"
-#include "workbench/sass/diff.h"
 
 namespace pinch::sass {
 namespace {
@@ -78,7 +77,7 @@ TEST(SassLints, SpeakOnlyOfMasksThatClearWhatIsZeroOrUnread) {
   EXPECT_THAT(of("mask_read"), IsEmpty());
 }
 
-// Lints of a loop of `body` on sm_90a, one instruction a line.
+// Lints of a loop of `body` on sm_90a, one instruction or label a line.
 std::vector<Lint> lints_of(const std::vector<std::string>& body) {
   std::string text = "\t.target\tsm_90a\n\t.section\t.text.k,\"ax\"\n.L_x_0:\n";
   int offset = 0;
@@ -86,10 +85,22 @@ std::vector<Lint> lints_of(const std::vector<std::string>& body) {
     text += fmt::format("  /*{:04x}*/  {} ;\n", offset, instruction);
     offset += kInstructionBytes;
   };
-  for (const std::string& instruction : body) add(instruction);
+  for (const std::string& line : body) {
+    if (line.back() == ':') {
+      text += line + '\n';
+    } else {
+      add(line);
+    }
+  }
   add("@P6 BRA `(.L_x_0)");
   add("EXIT");
   return report_of(from_text(text), "k").loops.at(0).lints;
+}
+
+std::vector<Lint> lints_of_kind(std::string_view id, const std::vector<std::string>& body) {
+  std::vector<Lint> lints = lints_of(body);
+  std::erase_if(lints, [&](const Lint& lint) { return lint.id != id; });
+  return lints;
 }
 
 TEST(SassLints, FollowThePackToTheMaskAndTheMaskToItsReaders) {
@@ -141,6 +152,70 @@ TEST(SassLints, SpeakOnlyOfNeighboursAtOneAddress) {
   EXPECT_THAT(ids(report_of(program_of("findings.sm_90a.nvdisasm.txt"), "loads_apart")), IsEmpty());
 }
 
+TEST(SassLints, JoinNoLoadsThatAStoreOrAWaitTellsApart) {
+  const std::string a = "LDG.E R0, desc[UR4][R2.64]", b = "LDG.E R1, desc[UR4][R2.64+0x4]", add = "FADD R9, R0, R1",
+                    store = "STG.E desc[UR4][R8.64], R9";
+  for (const char* between :
+       {"STG.E desc[UR4][R8.64], R9", "ST.E desc[UR4][R8.64], R9",
+        "REDG.E.ADD.F32.FTZ.RN.STRONG.GPU desc[UR4][R8.64], R9", "ATOMG.E.ADD.STRONG.GPU PT, R20, desc[UR4][R8.64], R9",
+        "MEMBAR.SC.GPU", "WARPSYNC.ALL", "CCTL.IVALL", "BAR.SYNC.DEFER_BLOCKING 0x0",
+        "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R8+URZ], R4", "DEPBAR.LE SB0, 0x0",
+        "LDG.E.STRONG.SYS R20, desc[UR4][R8.64]", "LD.E.STRONG.GPU R20, desc[UR4][R8.64]", "CALL.REL.NOINC `(.L_x_0)",
+        "UTMASTG.2D [UR8], [UR4]"})
+    EXPECT_THAT(lints_of_kind("scalar-loads", {a, between, b, add}), IsEmpty()) << between;
+  for (const char* between : {"STS [R8], R9", "LDS R20, [R8]", "LDG.E R20, desc[UR4][R8.64]", "STL [R1], R9",
+                              "SHFL.BFLY PT, R20, R9, 0x1, 0x1f", "@P0 EXIT"})
+    EXPECT_EQ(lints_of_kind("scalar-loads", {a, between, b, add}).size(), 1u) << between;
+  // Behind the store they are neighbours again, and what it does not lie between stay so.
+  EXPECT_EQ(lints_of_kind("scalar-loads", {a, store, a, b, add}).size(), 1u);
+  EXPECT_EQ(lints_of_kind("scalar-loads", {a, b, store, add}).size(), 1u);
+  // What is constant for the kernel no store changes; a wait may stand for the kernel that writes it.
+  const std::string c = "LDG.E.CONSTANT R0, desc[UR4][R2.64]", d = "LDG.E.CONSTANT R1, desc[UR4][R2.64+0x4]";
+  EXPECT_EQ(lints_of_kind("scalar-loads", {c, store, d, add}).size(), 1u);
+  EXPECT_THAT(lints_of_kind("scalar-loads", {c, "MEMBAR.SC.GPU", d, add}), IsEmpty());
+  EXPECT_THAT(lints_of_kind("scalar-loads", {c, b, add}), IsEmpty());  // by two paths
+  for (const char* between :
+       {"STS [R8], R9", "STSM.16.M88.4 [R8], R12", "ATOMS.ADD R20, [R8], R9", "ST.E desc[UR4][R8.64], R9",
+        "LDGSTS.E [R8], desc[UR4][R10.64]", "WARPSYNC.ALL", "FENCE.VIEW.ASYNC.S"})
+    EXPECT_THAT(lints_of_kind("scalar-loads", {"LDS R0, [R2]", between, "LDS R1, [R2+0x4]", add}), IsEmpty())
+        << between;
+  EXPECT_EQ(lints_of_kind("scalar-loads", {"LDS R0, [R2]", store, "LDS R1, [R2+0x4]", add}).size(), 1u);
+}
+
+TEST(SassLints, JoinNoLoadsBetweenWhichOtherCodeMayRun) {
+  const std::string a = "LDG.E.CONSTANT R0, desc[UR4][R2.64]", b = "LDG.E.CONSTANT R1, desc[UR4][R2.64+0x4]";
+  // A spin on a flag; a branch around a store; an inner loop that holds the second load.
+  EXPECT_THAT(lints_of_kind("scalar-loads", {a, ".L_x_1:", "LDS R20, [R8]", "ISETP.NE.AND P1, PT, R20, RZ, PT",
+                                             "@!P1 BRA `(.L_x_1)", b}),
+              IsEmpty());
+  EXPECT_THAT(lints_of_kind("scalar-loads", {a, "@P0 BRA `(.L_x_1)", "STG.E desc[UR4][R8.64], R9", ".L_x_1:", b}),
+              IsEmpty());
+  EXPECT_THAT(lints_of_kind("scalar-loads", {a, ".L_x_1:", b, "IADD3 R9, R9, 0x1, RZ", "@P1 BRA `(.L_x_1)"}),
+              IsEmpty());
+}
+
+TEST(SassLints, SpeakOfEveryProductThatRunsAlone) {
+  const std::string last = "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR4], R24, gsb0",
+                    product = "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR4], R24", wait0 = "WARPGROUP.DEPBAR.LE gsb0, 0x0",
+                    wait1 = "WARPGROUP.DEPBAR.LE gsb0, 0x1";
+  constexpr double kWait = 62;
+  const auto of = [](const std::vector<std::string>& body) { return lints_of_kind("wgmma-serialised", body); };
+  const auto one = of({last, wait0});  // it is waited for before its next iteration starts
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one[0].saves_cycles, kWait);
+  EXPECT_THAT(of({last, wait1}), IsEmpty());
+  const auto most = of({product, last, wait0, last, wait0, last, wait0});  // two share a group
+  ASSERT_EQ(most.size(), 1u);
+  EXPECT_EQ(most[0].saves_cycles, 2 * kWait);
+  EXPECT_EQ(most[0].offset, 3u * kInstructionBytes);
+  EXPECT_THAT(most[0].message, HasSubstr("2 of 4 wgmma"));
+  EXPECT_THAT(of({product, last, wait0}), IsEmpty());
+  EXPECT_THAT(of({product, last, wait0, product, last, wait0}), IsEmpty());
+  EXPECT_THAT(of({last, wait1, last, wait0}), IsEmpty());  // the second starts while the first is in flight
+  // A product of an inner loop runs as often as that goes round: it is spoken of there, not in the loop around it.
+  EXPECT_THAT(of({".L_x_1:", last, wait1, "@P1 BRA `(.L_x_1)", wait0}), IsEmpty());
+}
+
 TEST(SassLints, SpeakOnlyOfExponentialsThatACompareHalves) {
   const std::string compare = "FSETP.GEU.AND P0, PT, R0, -126, PT", halve = "@!P0 FMUL R0, R0, 0.5",
                     exp = "MUFU.EX2 R5, R0", square = "@!P0 FMUL R5, R5, R5";
@@ -167,7 +242,7 @@ TEST(SassLints, TakeCyclesFromTheMachine) {
   EXPECT_EQ(saves(hopper, "dynamic_array", "dynamic-array").first, 2 * 4);
   EXPECT_EQ(saves(hopper, "division_loop", "division").first, 2 + 5 * 1);
   EXPECT_EQ(saves(ampere, "division_loop", "division").first, 2 + 5 * 2);  // FFMA of 2 cycles there
-  EXPECT_EQ(saves(hopper, "wgmma_serial", "wgmma-serialised").first, 3 * 62);
+  EXPECT_EQ(saves(hopper, "wgmma_serial", "wgmma-serialised").first, 4 * 62);
   EXPECT_EQ(saves(program_of("findings.sm_90a.nvdisasm.txt"), "integer_division", "integer-division").first, 3 * 8);
 }
 
@@ -279,6 +354,28 @@ TEST(PtxLints, WantAFenceBeforeProductsThatReadSharedMemory) {
   }
 }
 
+TEST(PtxLints, WantAFenceRoundALoopToo) {
+  const std::string
+      head = "$L__BB0_1:\n",
+      wgmma =
+          "\twgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, 1, 1, 1, 0, 0;\n",
+      store = "\tst.shared.u32 [%r1], %r2;\n\tbar.sync 0;\n", load = "\tld.shared.u32 %r3, [%r1];\n",
+      fence = "\tfence.proxy.async.shared::cta;\n", back = "\t@%p1 bra $L__BB0_1;\n";
+  const auto missing = lints_of_ptx(head + wgmma + store + back + load);
+  ASSERT_EQ(missing.size(), 1u);
+  EXPECT_EQ(missing[0].id, "missing-proxy-fence");
+  EXPECT_EQ(missing[0].line, 9u);
+  EXPECT_THAT(missing[0].message, HasSubstr("line 10"));
+  EXPECT_THAT(lints_of_ptx(head + fence + wgmma + store + back), IsEmpty());
+  EXPECT_THAT(lints_of_ptx(head + wgmma + store + fence + back), IsEmpty());
+  EXPECT_THAT(lints_of_ptx(head + wgmma + store + load + back), IsEmpty());  // an exchange between threads
+  EXPECT_THAT(lints_of_ptx(wgmma + head + store + back), IsEmpty());         // a product before the loop
+  EXPECT_THAT(lints_of_ptx(head + wgmma + fence + back + store + "\tbra $L2;\n" + "$L3:\n" + back + "$L2:\n\tret;\n"),
+              IsEmpty());                                                           // another role's
+  EXPECT_THAT(lints_of_ptx(wgmma + store + "\t@%p1 bra $L2;\n$L2:\n"), IsEmpty());  // a branch that goes on
+  EXPECT_EQ(lints_of_ptx(head + wgmma + "$L2:\n" + store + "\t@%p2 bra $L2;\n" + back + back).size(), 1u);  // once
+}
+
 TEST(SassLints, NoticeSetmaxnregThatWasLeftOut) {
   const std::string text =
       ".version 9.0\n.target sm_90a\n.address_size 64\n.entry poly_rolled()\n{\n\tsetmaxnreg.inc.sync.aligned.u32 "
@@ -306,63 +403,27 @@ Program copies_and_products(const std::string& line) {
   return from_text(text);
 }
 
+TEST(SassLints, LookInThePtxOfTheKernelsName) {
+  const auto entry = [](const char* name, const char* body) {
+    return fmt::format(".entry {}()\n{{\n{}}}\n", name, body);
+  };
+  const char *sets = "\tsetmaxnreg.inc.sync.aligned.u32 232;\n", *returns = "\tret;\n";
+  Program program = program_of("kernels.sm_90a.cubin");
+  program.ptx.push_back({"sm_90a", std::make_shared<const std::string>(
+                                       ".version 9.0\n.target sm_90a\n.address_size 64\n" + entry("poly_rolled", sets) +
+                                       entry("softmax_loop", returns) + entry("softmax_loop", sets))});
+  const auto reports = analyse(program, {});
+  ASSERT_TRUE(reports.ok());
+  for (const KernelReport& report : *reports) {
+    const bool sets_in_ptx = report.kernel->name == "poly_rolled";  // and of two of a name the first is taken
+    EXPECT_EQ(testing::Value(ids(report), Contains("setmaxnreg-ignored")), sets_in_ptx) << report.kernel->name;
+  }
+}
+
 TEST(SassLints, MissSetmaxnregWhereCopiesAndProductsShareOneCount) {
   EXPECT_THAT(ids(report_of(copies_and_products(""), "k")), Contains("setmaxnreg-missing"));
   EXPECT_THAT(ids(report_of(copies_and_products("USETMAXREG.DEALLOC.CTAPOOL 0x28"), "k")), IsEmpty());
   EXPECT_THAT(ids(report_of(program_of("kernels.sm_90a.cubin"), "wgmma_loop")), Not(Contains("setmaxnreg-missing")));
-}
-
-std::vector<KernelReport> reports_of(const Program& program) {
-  auto reports = analyse(program, {});
-  EXPECT_TRUE(reports.ok());
-  return std::move(reports.value());
-}
-
-TEST(SassDiff, JudgesEachKindOfChange) {
-  const Program before = program_of("kernels.sm_90a.cubin");
-  Program after = program_of("kernels.sm_90a.cubin");
-  const auto named = [&](const char* name) -> Kernel& {
-    return *std::find_if(after.kernels.begin(), after.kernels.end(), [&](const Kernel& k) { return k.name == name; });
-  };
-  named("softmax_loop").registers += 8;
-  std::swap(named("dequant_loop").instructions[3].mnemonic, named("dequant_loop").instructions[4].mnemonic);
-  named("hmma_loop").instructions[5].control.stall = 9;
-  named("poly_rolled").instructions[2].mnemonic = "FADD";
-  named("exp_denormal").name = "renamed";
-  after.kernels.erase(std::find_if(after.kernels.begin(), after.kernels.end(),
-                                   [](const Kernel& k) { return k.name == "scalar_loads"; }));
-  const auto a = reports_of(before), b = reports_of(after);
-  const ProgramDiff result = diff(a, b);
-  std::map<std::string, std::string> verdicts;
-  for (const KernelPair& pair : result.kernels)
-    verdicts[pair.a->kernel->name] = std::string(name_of(pair.verdict)) + (pair.by_name ? "" : " by shape");
-  EXPECT_EQ(verdicts["wgmma_loop"], "same");
-  EXPECT_EQ(verdicts["softmax_loop"], "resources");
-  EXPECT_EQ(verdicts["dequant_loop"], "schedule only");
-  EXPECT_EQ(verdicts["hmma_loop"], "schedule only");
-  EXPECT_EQ(verdicts["poly_rolled"], "code");
-  EXPECT_EQ(verdicts["exp_denormal"], "same by shape");
-  ASSERT_EQ(result.only_a.size(), 1u);
-  EXPECT_EQ(result.only_a[0]->kernel->name, "scalar_loads");
-  EXPECT_TRUE(result.only_b.empty());
-}
-
-TEST(SassDiff, TakesWhatIsNotKnownForNoDifference) {
-  const Program before = program_of("kernels.sm_90a.cubin");
-  Program after = program_of("kernels.sm_90a.cubin");
-  for (Kernel& kernel : after.kernels) kernel.registers = kernel.frame_bytes = kernel.shared_bytes = -1;
-  const auto a = reports_of(before), b = reports_of(after);
-  const ProgramDiff result = diff(a, b);
-  for (const KernelPair& pair : result.kernels) EXPECT_EQ(pair.verdict, Verdict::kSame) << pair.a->kernel->name;
-  EXPECT_THAT(to_json(result, {}).at("kernels").at(0).at("registers").dump(), HasSubstr(",null]"));
-  EXPECT_THAT(to_text(result, {}), HasSubstr(" -> ?"));
-  EXPECT_THAT(to_text(result, {}), Not(HasSubstr("-1")));
-}
-
-TEST(SassDiff, NeverComparesAcrossArchs) {
-  const Program hopper = program_of("kernels.sm_90a.cubin"), blackwell = program_of("kernels.sm_100a.cubin");
-  const auto a = reports_of(hopper), b = reports_of(blackwell);
-  EXPECT_TRUE(diff(a, b).kernels.empty());
 }
 
 }  // namespace

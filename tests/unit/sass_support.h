@@ -1,12 +1,14 @@
 // The kernels of tests/data/sass, read for the tests.
 #pragma once
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "workbench/sass/analysis.h"
 #include "workbench/sass/input.h"
@@ -56,5 +58,44 @@ inline Program from_text(const std::string& text) {
   EXPECT_TRUE(program.ok()) << (program.ok() ? "" : program.error().message());
   return program.ok() ? std::move(program.value()) : Program{};
 }
+
+inline Result<Program> read_bytes(const std::string& bytes) {
+  return read_program_bytes(std::make_shared<const std::string>(bytes), "planted", {});
+}
+
+inline std::vector<std::string> paths(const Kernel& kernel) {
+  std::vector<std::string> made;
+  for (const SourceFile& file : kernel.files) made.push_back(file.path());
+  return made;
+}
+
+inline double pipe(const LoopReport& loop, Pipe p) {
+  return loop.pipes[static_cast<std::size_t>(p)];
+}
+
+// One loop: `body` lines of "control|text", then a branch back.
+struct Line {
+  Control control;
+  std::string text;
+};
+
+inline Program loop_of(const std::vector<Line>& body) {
+  std::string text = "\t.target\tsm_90a\n\t.section\t.text.loop,\"ax\"\n.L_x_0:\n";
+  int offset = 0;
+  const auto add = [&](const Control& c, const std::string& line) {
+    const std::uint64_t field = c.stall | std::uint64_t{c.keeps_warp} << 4 | std::uint64_t{c.write_barrier} << 5 |
+                                std::uint64_t{c.read_barrier} << 8 | std::uint64_t{c.wait_mask} << 11 |
+                                std::uint64_t{c.reuse} << 17;
+    text += fmt::format("        /*{:04x}*/   {} ;   /* 0x{:016x} */\n     /* 0x{:016x} */\n", offset, line, 0,
+                        field << 41);
+    offset += 16;
+  };
+  for (const Line& line : body) add(line.control, line.text);
+  add({.stall = 1, .keeps_warp = true}, "@P0 BRA `(.L_x_0)");
+  add({.stall = 5}, "EXIT");
+  return from_text(text);
+}
+
+inline constexpr Control kNext{.stall = 1, .keeps_warp = true};
 
 }  // namespace pinch::sass::test

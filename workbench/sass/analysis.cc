@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
+#include <unordered_map>
 
 #include "workbench/sass/opcode_map.h"
 
@@ -99,12 +99,6 @@ LoopReport report_loop(const LoopContext& context, const Loop& loop, KnownMnemon
   return report;
 }
 
-const PtxFunction* find_ptx(const std::vector<PtxFunction>& functions, const std::string& name) {
-  const auto found =
-      std::find_if(functions.begin(), functions.end(), [&](const PtxFunction& f) { return f.name == name; });
-  return found == functions.end() ? nullptr : &*found;
-}
-
 }  // namespace
 
 double LoopReport::least_cycles() const {
@@ -182,11 +176,14 @@ Result<std::vector<KernelReport>> analyse(const Program& program, const Analysis
     auto read = read_ptx(*ptx.text);
     std::move(read.begin(), read.end(), std::back_inserter(functions));
   }
+  std::unordered_map<std::string_view, const PtxFunction*> by_name;  // the first of each name
+  for (const PtxFunction& function : functions) by_name.emplace(function.name, &function);
   std::map<const Machine*, KnownMnemonics> known;
   std::vector<KernelReport> reports;
   reports.reserve(program.kernels.size());
   for (const Kernel& kernel : program.kernels) {
-    PINCH_ASSIGN(report, analyse_kernel(kernel, find_ptx(functions, kernel.name), options, known));
+    const auto ptx = by_name.find(kernel.name);
+    PINCH_ASSIGN(report, analyse_kernel(kernel, ptx == by_name.end() ? nullptr : ptx->second, options, known));
     reports.push_back(std::move(report));
   }
   return reports;

@@ -42,16 +42,20 @@ double likeness(const M& a, const M& b) {
   return all == 0 ? kEqual : 2 * static_cast<double>(shared) / static_cast<double>(all);
 }
 
-// Operands and words are compared where both sides have them: text may lack words, and the opcode map has no operands.
+// Words say all where both sides have them, whatever wrote their names: tools number labels in their own ways, and the
+// opcode map knows no operands. Text may lack words.
 bool same_code(const Kernel& a, const Kernel& b) {
   return std::equal(a.instructions.begin(), a.instructions.end(), b.instructions.begin(), b.instructions.end(),
                     [](const Instruction& x, const Instruction& y) {
-                      const bool words = x.has_word && y.has_word,
-                                 operands = !x.operands.empty() && !y.operands.empty();
+                      if (x.has_word && y.has_word) return x.low == y.low && x.high == y.high;
+                      const bool operands = !x.operands.empty() && !y.operands.empty();
                       return x.mnemonic == y.mnemonic && (!operands || x.operands == y.operands) &&
-                             (!words || (x.control == y.control && x.low == y.low && x.high == y.high)) &&
                              x.guard == y.guard && x.guard_negated == y.guard_negated;
                     });
+}
+
+bool is_by_map(const Kernel& kernel) {
+  return kernel.mnemonics_from == "opcode map";
 }
 
 // Of two numbers that a file may not say (-1): only known ones differ.
@@ -59,11 +63,13 @@ bool same_where_known(int a, int b) {
   return a < 0 || b < 0 || a == b;
 }
 
-Verdict judge(const Kernel& a, const Kernel& b) {
+// None where the names would decide and are of two roads, which do not say equally much.
+std::optional<Verdict> judge(const Kernel& a, const Kernel& b) {
   const bool same_resources = same_where_known(a.registers, b.registers) &&
                               same_where_known(a.frame_bytes, b.frame_bytes) &&
                               same_where_known(a.shared_bytes, b.shared_bytes);
-  if (same_code(a, b) && same_resources) return Verdict::kSame;
+  if (same_code(a, b)) return same_resources ? Verdict::kSame : Verdict::kResources;
+  if (is_by_map(a) != is_by_map(b)) return std::nullopt;
   if (mix_of(a) != mix_of(b)) return Verdict::kCode;
   return same_resources ? Verdict::kSchedule : Verdict::kResources;
 }
@@ -119,6 +125,15 @@ ordered_json mix_changes(const InstructionMix& a, const InstructionMix& b) {
   return changes;
 }
 
+// By whole names, which are of two roads where the words are the same.
+ordered_json changed_mix(const KernelPair& pair) {
+  if (pair.verdict != Verdict::kCode) return ordered_json::object();
+  InstructionMix a, b;
+  for (const auto& [name, count] : mix_of(*pair.a->kernel)) a[std::string(name)] = count;
+  for (const auto& [name, count] : mix_of(*pair.b->kernel)) b[std::string(name)] = count;
+  return mix_changes(a, b);
+}
+
 std::string change(const char* what, const Known& a, const Known& b) {
   if (a == b) return "";
   const auto number = [](const Known& v) { return v ? fmt::format("{:g}", *v) : "?"; };
@@ -152,12 +167,15 @@ std::string_view name_of(Verdict verdict) {
   return "code";
 }
 
-ProgramDiff diff(const std::vector<KernelReport>& a, const std::vector<KernelReport>& b) {
+Result<ProgramDiff> diff(const std::vector<KernelReport>& a, const std::vector<KernelReport>& b) {
   ProgramDiff result;
+  const KernelReport* two_roads = nullptr;
   std::vector<bool> taken(b.size(), false);
   const auto pair = [&](const KernelReport& x, std::size_t j, bool by_name) {
     taken[j] = true;
-    result.kernels.push_back({&x, &b[j], by_name, judge(*x.kernel, *b[j].kernel), pair_loops(x, b[j])});
+    const auto verdict = judge(*x.kernel, *b[j].kernel);
+    if (!verdict) two_roads = &x;
+    result.kernels.push_back({&x, &b[j], by_name, verdict.value_or(Verdict::kCode), pair_loops(x, b[j])});
   };
   using Key = std::pair<std::string_view, std::string_view>;
   const auto key_of = [](const KernelReport& x) { return Key{x.kernel->name, x.kernel->arch}; };
@@ -196,6 +214,13 @@ ProgramDiff diff(const std::vector<KernelReport>& a, const std::vector<KernelRep
       result.only_a.push_back(x);
     }
   }
+  if (two_roads != nullptr) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the two sides do not hold the same words, and one names its instructions by the opcode map, the "
+                 "other by a disassembler, which says more: compare two binaries under one --disassembler, or two "
+                 "texts",
+                 two_roads->kernel->name};
+  }
   for (std::size_t j = 0; j < b.size(); ++j) {
     if (!taken[j]) result.only_b.push_back(&b[j]);
   }
@@ -223,9 +248,6 @@ ordered_json to_json(const ProgramDiff& diff, const AnalysisOptions& options) {
                        {"mix", mix_changes(loop.a->mix, loop.b->mix)},
                        {"stalls", {loop.a->stalls, loop.b->stalls}}});
     }
-    InstructionMix mix_a, mix_b;
-    for (const auto& [name, count] : mix_of(a)) mix_a[std::string(name)] = count;
-    for (const auto& [name, count] : mix_of(b)) mix_b[std::string(name)] = count;
     const LocalMemory &local_a = pair.a->local, &local_b = pair.b->local;
     kernels.push_back(
         {{"name", a.name},
@@ -242,7 +264,7 @@ ordered_json to_json(const ProgramDiff& diff, const AnalysisOptions& options) {
            {"spill_stores", both(local_a.spill_stores, local_b.spill_stores)},
            {"array_loads", both(local_a.array_loads, local_b.array_loads)},
            {"array_stores", both(local_a.array_stores, local_b.array_stores)}}},
-         {"mix", mix_changes(mix_a, mix_b)},
+         {"mix", changed_mix(pair)},
          {"loops", loops}});
   }
   const auto names = [](const std::vector<const KernelReport*>& reports) {

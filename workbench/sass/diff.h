@@ -10,9 +10,10 @@
 
 namespace pinch::sass {
 
-/// kSame: the same instructions with the same control codes. kSchedule: the same instructions and resources, in another
-/// order or with other control codes or registers. kResources: the same instructions, but other registers, frame or
-/// shared memory; what one side does not say is no difference. kCode: other instructions.
+/// kSame: the same instructions with the same control codes: the same words where both sides have them. kSchedule: the
+/// same instructions and resources, in another order or with other control codes or registers. kResources: the same
+/// instructions, but other registers, frame or shared memory; what one side does not say is no difference. kCode: other
+/// instructions.
 enum class Verdict { kSame, kSchedule, kResources, kCode };
 [[nodiscard]] std::string_view name_of(Verdict verdict);
 
@@ -33,7 +34,9 @@ struct ProgramDiff {
 };
 
 /// Pairs kernels of the same arch by name, then what is left by instruction mix; loops by depth and mix, in order.
-[[nodiscard]] ProgramDiff diff(const std::vector<KernelReport>& a, const std::vector<KernelReport>& b);
+/// Errors: kInvalidArgument, naming the kernel, where the words of a pair do not settle it and only one side is named
+/// by the opcode map.
+Result<ProgramDiff> diff(const std::vector<KernelReport>& a, const std::vector<KernelReport>& b);
 [[nodiscard]] nlohmann::ordered_json to_json(const ProgramDiff& diff, const AnalysisOptions& options);
 [[nodiscard]] std::string to_text(const ProgramDiff& diff, const AnalysisOptions& options);
 

@@ -96,6 +96,7 @@ class PtxReader {
     PtxInstruction made;
     made.line = line_;
     if (s.front() == '@') {
+      made.guarded = true;
       const auto space = s.find_first_of(" \t");
       s = space == std::string_view::npos ? std::string_view{} : trim(s.substr(space));
     }
@@ -118,7 +119,9 @@ class PtxReader {
     for (std::size_t i = 0; i < code.size(); ++i) {
       if (!code[i].is("bra") || code[i].operands.empty()) continue;
       const auto found = labels_.find(code[i].operands[0]);
-      if (found != labels_.end() && found->second <= i) spans.push_back({found->second, i});
+      if (found == labels_.end()) continue;
+      code[i].target = static_cast<int>(found->second);
+      if (found->second <= i) spans.push_back({found->second, i});
     }
     // Shortest first; an instruction keeps the first that it gets, and `next` leads past those that have one.
     std::vector<std::size_t> order(spans.size()), next(code.size() + 1);

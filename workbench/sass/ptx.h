@@ -13,6 +13,8 @@ struct PtxInstruction {
   std::vector<std::string_view> operands;  ///< as written, trimmed
   std::uint32_t line = 0;
   int loop = -1;  ///< innermost, by line: a number that is the same for one loop; -1 outside
+  bool guarded = false;
+  int target = -1;  ///< of a bra: the index of the instruction behind its label; -1 where that is not known
 
   [[nodiscard]] bool is(std::string_view name) const {
     return opcode.substr(0, name.size()) == name && (opcode.size() == name.size() || opcode[name.size()] == '.');

@@ -74,23 +74,59 @@ class PtxLints {
     found_.push_back({id, 0, line, printable(message), saves});
   }
 
-  // Generic stores to shared memory, then an async-proxy read of it, and no fence between.
+  static bool reads_by_async_proxy(const PtxInstruction& i) {
+    const bool copies_out =
+        i.is("cp.async.bulk") && (i.has("global") && i.opcode.find(".global.shared") != std::string_view::npos);
+    return copies_out || i.is("wgmma.mma_async") || i.is("tcgen05.mma") || i.is("cp.reduce.async.bulk");
+  }
+
+  static bool stores_shared(const PtxInstruction& i) { return (i.is("st") && i.has("shared")) || i.is("stmatrix"); }
+  static bool loads_shared(const PtxInstruction& i) { return (i.is("ld") && i.has("shared")) || i.is("ldmatrix"); }
+
+  // Generic stores to shared memory, then an async-proxy read of it, and no fence between: in the order of the text,
+  // where the roles of a kernel follow each other, and on the ways that lead back round a loop.
   void missing_proxy_fence() {
     const PtxInstruction* store = nullptr;
     for (const PtxInstruction& i : code()) {
-      if ((i.is("st") && i.has("shared")) || i.is("stmatrix")) store = &i;
+      if (stores_shared(i)) store = &i;
       if (i.is("fence.proxy.async")) store = nullptr;
-      const bool copies_out =
-          i.is("cp.async.bulk") && (i.has("global") && i.opcode.find(".global.shared") != std::string_view::npos);
-      const bool reads = copies_out || i.is("wgmma.mma_async") || i.is("tcgen05.mma") || i.is("cp.reduce.async.bulk");
-      if (!reads || store == nullptr) continue;
-      add("missing-proxy-fence", i.line,
-          fmt::format("{} may read shared memory that the generic store at PTX line {} wrote, with no "
-                      "fence.proxy.async between: the "
-                      "result is undefined; add fence.proxy.async.shared::cta after the stores, before the barrier",
-                      i.opcode, store->line),
-          0);
+      if (store == nullptr || !reads_by_async_proxy(i)) continue;
+      add_missing_fence(*store, i);
       store = nullptr;  // one finding a store
+    }
+    std::vector<bool> seen(code().size(), false);
+    for (std::size_t n = 0; n < code().size(); ++n) {
+      if (stores_shared(code()[n])) follow_back(n, seen);
+    }
+  }
+
+  void add_missing_fence(const PtxInstruction& store, const PtxInstruction& read) {
+    add("missing-proxy-fence", read.line,
+        fmt::format("{} may read shared memory that the generic store at PTX line {} wrote, with no "
+                    "fence.proxy.async between: the "
+                    "result is undefined; add fence.proxy.async.shared::cta after the stores, before the barrier",
+                    read.opcode, store.line),
+        0);
+  }
+
+  // Walks from a store to a read that stands before it. A generic load on the way is what the store was for, and what
+  // one store's walk has seen another's need not.
+  void follow_back(std::size_t store, std::vector<bool>& seen) {
+    std::vector<std::size_t> work{store + 1};
+    while (!work.empty()) {
+      std::size_t n = work.back();
+      work.pop_back();
+      for (; n < code().size() && !seen[n]; ++n) {
+        seen[n] = true;
+        const PtxInstruction& i = code()[n];
+        if (i.is("fence.proxy.async") || stores_shared(i) || loads_shared(i)) break;
+        if (reads_by_async_proxy(i)) {
+          if (n < store) return add_missing_fence(code()[store], i);
+          break;
+        }
+        if (i.target >= 0) work.push_back(static_cast<std::size_t>(i.target));
+        if (!i.guarded && (i.is("bra") || i.is("brx") || i.is("ret") || i.is("exit") || i.is("trap"))) break;
+      }
     }
   }
 

@@ -24,9 +24,11 @@ void add_lint(std::string& out, const Lint& lint) {
 
 void add_loop(std::string& out, const LoopReport& loop, const AnalysisOptions& options) {
   const auto into = std::back_inserter(out);
-  fmt::format_to(into, "  {:>{}}loop 0x{:x}-0x{:x}{}{}: {} instructions{}\n", "", 2 * (loop.depth - 1), loop.begin,
-                 loop.end, loop.line > 0 ? fmt::format(" line {}", loop.line) : "",
-                 loop.role.empty() ? "" : " of " + loop.role, loop.instructions,
+  constexpr int kDeepest = 8;  // of levels that are indented; in a nest of thousands the blanks would be megabytes
+  fmt::format_to(into, "  {:>{}}loop 0x{:x}-0x{:x}{}{}{}: {} instructions{}\n", "",
+                 2 * (std::min(loop.depth, kDeepest) - 1), loop.begin, loop.end,
+                 loop.line > 0 ? fmt::format(" line {}", loop.line) : "", loop.role.empty() ? "" : " of " + loop.role,
+                 loop.depth > kDeepest ? fmt::format(" at depth {}", loop.depth) : "", loop.instructions,
                  loop.spins ? ", waits for others" : "");
   if (loop.spins) return;
   fmt::format_to(into, "      bound {:g} cycles by {}", loop.bound_cycles, name_of(loop.bound_by));
