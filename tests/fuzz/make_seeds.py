@@ -76,11 +76,11 @@ def fatbin(kind, payload):
 
 
 def sass():
-    cubin, text, ptx, every, ranges = ((SASS_DATA / name).read_bytes() for name in (
-        "tiny.sm_90a.cubin", "tiny.nvdisasm.txt", "tiny.ptx", "tiny.all.txt", "tiny.plr.txt"))
+    cubin, cubin12, text, ptx, every, ranges = ((SASS_DATA / name).read_bytes() for name in (
+        "tiny.sm_90a.cubin", "tiny.cuda12.sm_90a.cubin", "tiny.nvdisasm.txt", "tiny.ptx", "tiny.all.txt", "tiny.plr.txt"))
     header = struct.pack("<H", 2) + struct.pack("<I", 35) + bytes([1, 1, 251, 14, 10, 0, 1, 1, 1, 1, 0, 0, 0, 1]) + b"src\0\0k.cu\0\1\0\0a.h\0\0\0\0\0"
     lines = header + bytes([0, 9, 2]) + bytes(8) + bytes([3, 9, 1, 30, 0, 3, 0x90, 1, 2, 4, 2, 2, 16, 1, 0, 1, 1])
-    return {"lines": struct.pack("<I", len(lines)) + lines, "cubin": cubin, "text": text, "ptx": ptx, "fatbin_cubin": fatbin(2, cubin), "fatbin_ptx": fatbin(1, ptx),
+    return {"lines": struct.pack("<I", len(lines)) + lines, "cubin": cubin, "cubin_cuda12": cubin12, "text": text, "ptx": ptx, "fatbin_cubin": fatbin(2, cubin), "fatbin_ptx": fatbin(1, ptx),
             "text_every": every, "text_ranges": ranges, "text_marked": b"\xef\xbb\xbf" + text,
             "cubin_cut": cubin[:2000], "text_cut": text[:1500], "text_crlf": text.replace(b"\n", b"\r\n"),
             "fatbin_compressed": fatbin(1, ptx).replace(struct.pack("<Q", 0x11), struct.pack("<Q", 0x8011), 1)}

@@ -58,6 +58,26 @@ TEST(SassCubin, ReadsResourcesOfEveryArch) {
   }
 }
 
+TEST(SassCubin, ReadsTheHeaderOfCuda12) {
+  struct Expected {
+    const char *file, *arch;
+    int registers;  // cuobjdump -res-usage
+  };
+  for (const auto& [file, arch, registers] : {Expected{"tiny.cuda12.sm_80.cubin", "sm_80", 8},
+                                              {"tiny.cuda12.sm_90.cubin", "sm_90", 12},
+                                              {"tiny.cuda12.sm_90a.cubin", "sm_90a", 12}}) {
+    const Program program = program_of(file);
+    const Kernel& kernel = kernel_of(program, "tiny");
+    EXPECT_EQ(kernel.arch, arch);
+    EXPECT_EQ(kernel.registers, registers) << file;
+    EXPECT_EQ(kernel.frame_bytes, 0) << file;
+    EXPECT_EQ(kernel.unknown_instructions(), 0) << file;
+    ASSERT_EQ(kernel.exits.size(), 1u) << file;
+    EXPECT_TRUE(kernel.instructions.at(kernel.exits[0] / kInstructionBytes).is("EXIT")) << file;
+    EXPECT_EQ(analyse_flow(kernel).loops.size(), 1u) << file;  // and the trap at the end, which nothing reaches
+  }
+}
+
 TEST(SassCubin, ReadsStaticSharedMemoryAndBarriers) {
   // unsigned shared_words[4096] and one __syncthreads; cuobjdump -res-usage counts the driver's 1024 bytes too: 17408.
   const Program program = test::program_at(std::string(PINCH_SOURCE_DIR) + "/data/sass/h200_loops.cubin");

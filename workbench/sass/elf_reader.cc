@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::uint16_t kMachineCuda = 190;
 constexpr std::uint8_t kOsAbiCuda13 = 0x41;  // until CUDA 12: 0x33, with the SM number in the low byte of e_flags
+constexpr std::uint32_t kFlagOfA = 0x800;    // there, of e_flags: own builds by ptxas 12.1 and 12.8 for sm_90 and sm_90a
 constexpr std::uint8_t kEntry = 0x10;        // st_other of a kernel, as opposed to a device function
 constexpr std::uint64_t kReservedSharedBytes = 1024;             // the driver's own, counted in the section from sm_90
 constexpr std::uint64_t kMaxTextBytes = std::uint64_t{1} << 32;  // offsets are 32 bits
@@ -166,11 +167,12 @@ void for_each_attribute(Bytes info, Visit visit) {
   }
 }
 
-// "sm_90a". The suffix is not in e_flags: ptxas's own command line has it, and .nv.compat marks it.
+// "sm_90a". Since CUDA 13 ptxas's own command line has the suffix, and .nv.compat marks it.
 std::string arch_of(const ElfFile& file) {
   const bool cuda13 = file.header.e_ident[EI_OSABI] >= kOsAbiCuda13;
   const unsigned sm = cuda13 ? file.header.e_flags >> 8 & 0xff : file.header.e_flags & 0xff;
   const std::string number = fmt::format("sm_{}", sm);
+  if (!cuda13 && (file.header.e_flags & kFlagOfA) != 0) return number + "a";
   if (const Section* note = find(file, ".note.nv.tkinfo")) {
     const std::string_view text(reinterpret_cast<const char*>(note->data.data()), note->data.size());
     for (std::size_t at = text.find(number); at != std::string_view::npos; at = text.find(number, at + 1)) {

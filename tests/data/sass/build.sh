@@ -24,6 +24,13 @@ ptxas -O3 -arch=sm_90a -o tiny.sm_90a.cubin tiny.ptx
 nvdisasm -c -hex tiny.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >tiny.nvdisasm.txt
 nvdisasm tiny.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >tiny.all.txt  # every section
 nvdisasm -hex -plr -lrm narrow tiny.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >tiny.plr.txt
+# The same kernel as CUDA 12.8 stores it: PTXAS12=PATH of ptxas 12.8 (in the PyPI wheel nvidia-cuda-nvcc-cu12).
+if [ -n "${PTXAS12:-}" ]; then
+  for arch in 80 90 90a; do
+    sed "s/^\.version.*/.version 8.4/; s/sm_90a/sm_$arch/" tiny.ptx >"$work/tiny.ptx"
+    "$PTXAS12" -O3 -arch=sm_$arch -o tiny.cuda12.sm_$arch.cubin "$work/tiny.ptx"
+  done
+fi
 # One kernel and its PTX in each container that nvcc makes: fatbins by compression, and a host object.
 for mode in none speed size; do
   nvcc -gencode arch=compute_90a,code=[sm_90a,compute_90a] -Xfatbin -compress-mode=$mode -fatbin -o scale.$mode.fatbin scale.cu
