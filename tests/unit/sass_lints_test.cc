@@ -223,6 +223,11 @@ TEST(SassLints, SpeakOnlyOfExponentialsThatACompareHalves) {
   EXPECT_THAT(lints_of({compare, exp, "FSEL R5, R5, RZ, P0"}), IsEmpty());
   EXPECT_THAT(lints_of({compare, "ISETP.GE.AND P0, PT, R7, R8, PT", halve, exp, square}), IsEmpty());
   EXPECT_THAT(lints_of({compare, halve, "FADD R0, R1, R2", exp, square}), IsEmpty());
+  EXPECT_THAT(lints_of({compare, halve, exp}), IsEmpty());  // not squared: another function
+  EXPECT_THAT(lints_of({compare, halve, exp, "@P0 FMUL R5, R5, R5"}), IsEmpty());
+  EXPECT_THAT(lints_of({compare, halve, exp, "@!P0 FMUL R5, R5, R6"}), IsEmpty());
+  EXPECT_THAT(lints_of({"FSETP.GEU.AND P0, PT, R9, -126, PT", halve, exp, square}), IsEmpty());  // of another value
+  EXPECT_EQ(lints_of({"FSETP.GEU.AND P0, PT, R0.reuse, -126, PT", halve, exp, square}).size(), 1u);
   EXPECT_THAT(ids(report_of(program_of("findings.sm_90a.nvdisasm.txt"), "exp_compared")), IsEmpty());
 }
 

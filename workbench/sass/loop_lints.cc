@@ -210,31 +210,45 @@ class LoopLints {
     return fmt::format("the code at 0x{:x}", kernel_.instructions[static_cast<std::size_t>(call.target)].offset);
   }
 
+  // An operand without the mark that the reuse cache keeps it.
+  static std::string_view bare(const Instruction& i, int index) {
+    const std::string_view text = operand(i, index);
+    return text.substr(0, text.find(".reuse"));
+  }
+
   // FSETP.GEU P0, x, -126; @!P0 x *= 0.5; y = MUFU.EX2 x; @!P0 y *= y.
   void denormal_exp2() {
-    std::array<const Instruction*, 8> compares{};  // by predicate: what set it by comparing with -126
-    std::array<const Instruction*, 256> halved{};  // by register: that compare
+    std::array<const Instruction*, 8> compares{};     // by predicate: what set it by comparing with -126
+    std::array<const Instruction*, 256> halved{};     // by register: the multiply that halved what was compared
+    std::array<const Instruction*, 256> of_halved{};  // by register: the same, of whose result this is the exponential
     const Instruction* first = nullptr;
     int exps = 0, wrapped = 0;
     for (std::size_t at = 0; at < code_.instructions.size(); ++at) {
       const Instruction& i = *code_.instructions[at];
       const Access& access = code_.accesses[at];
-      const bool halves = i.is("FMUL") && i.guard != kAlways && compares[i.guard & 7] != nullptr &&
+      const Instruction* compare = i.is("FMUL") && i.guard != kAlways ? compares[i.guard & 7] : nullptr;
+      const bool halves = compare != nullptr && bare(i, 1) == bare(*compare, 2) &&
                           (operand(i, 2) == "0.5" || operand(i, 2) == "0x3f000000");
-      const Instruction* limit = halves ? compares[i.guard & 7] : nullptr;
-      if (i.is("MUFU.EX2")) {
-        ++exps;
-        for (const RegisterRange& r : access.reads) {
-          if (r.file != RegisterFile::kGeneral || halved[r.first] == nullptr) continue;
-          ++wrapped;
-          if (first == nullptr) first = halved[r.first];
-        }
+      const Instruction* halves_argument = nullptr;
+      exps += i.is("MUFU.EX2");
+      for (const RegisterRange& r : access.reads) {
+        if (r.file != RegisterFile::kGeneral) continue;
+        if (i.is("MUFU.EX2") && halved[r.first] != nullptr) halves_argument = halved[r.first];
+        const Instruction* half = of_halved[r.first];
+        if (half == nullptr || !i.is("FMUL") || i.guard != half->guard || i.guard_negated != half->guard_negated ||
+            bare(i, 1) != bare(i, 2))
+          continue;
+        ++wrapped;
+        if (first == nullptr) first = compare != nullptr ? compare : half;
+        break;
       }
       const bool compares_limit = i.is("FSETP") && (operand(i, 3) == "-126" || operand(i, 3) == "0xc2fc0000");
       for (const RegisterRange& w : access.writes) {
         if (w.file == RegisterFile::kPredicate) compares[w.first & 7] = compares_limit ? &i : nullptr;
-        for (int r = 0; w.file == RegisterFile::kGeneral && r < w.count && w.first + r < 256; ++r)
-          halved[static_cast<std::size_t>(w.first + r)] = limit;
+        for (int r = 0; w.file == RegisterFile::kGeneral && r < w.count && w.first + r < 256; ++r) {
+          halved[static_cast<std::size_t>(w.first + r)] = halves ? &i : nullptr;
+          of_halved[static_cast<std::size_t>(w.first + r)] = halves_argument;
+        }
       }
     }
     if (wrapped == 0) return;
