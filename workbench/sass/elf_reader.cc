@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::uint16_t kMachineCuda = 190;
 constexpr std::uint8_t kOsAbiCuda13 = 0x41;  // until CUDA 12: 0x33, with the SM number in the low byte of e_flags
-constexpr std::uint32_t kFlagOfA = 0x800;    // there, of e_flags: own builds by ptxas 12.1 and 12.8 for sm_90 and sm_90a
-constexpr std::uint8_t kEntry = 0x10;        // st_other of a kernel, as opposed to a device function
+constexpr std::uint32_t kFlagOfA = 0x800;  // there, of e_flags: own builds by ptxas 12.1 and 12.8 for sm_90 and sm_90a
+constexpr std::uint8_t kEntry = 0x10;      // st_other of a kernel, as opposed to a device function
 constexpr std::uint64_t kReservedSharedBytes = 1024;             // the driver's own, counted in the section from sm_90
 constexpr std::uint64_t kMaxTextBytes = std::uint64_t{1} << 32;  // offsets are 32 bits
 
