@@ -6,6 +6,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <utility>
 
 #include "apps/pinch/cli.h"
 #include "workbench/probe/bound.h"
@@ -51,8 +52,12 @@ nlohmann::ordered_json to_json(const probe::Bound& bound) {
   nlohmann::ordered_json document{
       {"units", units}, {"bound_by", bound.by}, {"bound_cycles", bound.cycles}, {"next", next}};
   if (!bound.counted_as.empty()) document["counted_as"] = bound.counted_as;
-  if (!bound.without_rate.empty()) document["without_rate"] = bound.without_rate;
-  if (!bound.sharing_unknown.empty()) document["sharing_unknown"] = bound.sharing_unknown;
+  for (const auto& [name, list] : {std::pair("without_rate", &bound.without_rate),
+                                   {"rates_as_stated", &bound.rates_as_stated},
+                                   {"units_as_stated", &bound.units_as_stated},
+                                   {"sharing_unknown", &bound.sharing_unknown}}) {
+    if (!list->empty()) document[name] = *list;
+  }
   return document;
 }
 
@@ -61,6 +66,10 @@ void print(const probe::Bound& bound) {
     fmt::print("{:<14} {:>10.1f} cycles{}\n", name, cycles, name == bound.by ? "  <- bound" : "");
   for (const auto& [name, entry] : bound.counted_as) fmt::print("{} counted as {}\n", name, entry);
   for (const std::string& name : bound.without_rate) fmt::print("{} has no rate: its issue slots alone count\n", name);
+  for (const std::string& name : bound.rates_as_stated)
+    fmt::print("{} was not measured: it costs what is stated for the architecture\n", name);
+  for (const std::string& name : bound.units_as_stated)
+    fmt::print("{} is of the unit that is stated for the architecture; no pair shows it\n", name);
   for (const std::string& both : bound.sharing_unknown)
     fmt::print("{}: never measured whether they share a unit; added up apart, which may be too low\n", both);
   for (const auto& step : bound.next)

@@ -162,7 +162,7 @@ int show(SassOptions& options) {
   }
   if (by_map && options.input.disassembler.empty() && !options.json.on_stdout()) {
     fmt::print(stderr,
-               "pinch: names are from the opcode map and operands are not known; scripts/fetch_nvdisasm.sh installs "
+               "pinch: names are from the opcode map and operands are not known; scripts/fetch_cuda_tools.sh installs "
                "nvdisasm\n");
   }
   return finish(options, document, kOk);

@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import pty
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ ENTRY_FIELDS = {"name", "value", "unit", "spread", "method", "proved", "proof", 
 
 class ProbeTest(CliTest):
     def need_ptxas(self):
-        if shutil.which("ptxas") is None and not os.access("/usr/local/cuda/bin/ptxas", os.X_OK):
+        if self.run_pinch("probe", "--prove", "--only", "^lop3$").code == ENVIRONMENT:
             self.skipTest("no ptxas")
 
     def test_lists_every_probe_without_a_device(self):
@@ -165,9 +164,24 @@ class BoundTest(CliTest):
         self.succeeds("sass", cubin, "--disassembler", "none", "--json", document)
         bound = self.json_of("bound", "--sass", document, "--kernel", "softmax_loop", "--machine", MACHINES / "h200-rates.json")
         rate = next(e["value"] for e in json.loads((MACHINES / "h200-rates.json").read_text())["entries"] if e["name"] == "ex2.f32")
-        self.assertAlmostEqual(bound["units"]["ex2.f32"], 4 * 128 / rate)  # four exponentials
-        self.assertIn("BRA", bound["without_rate"])
+        self.assertAlmostEqual(bound["units"]["xu"], 4 * 128 / rate)  # four exponentials
+        self.assertIn("BRA", bound["rates_as_stated"])
+        self.assertNotIn("without_rate", bound)
         self.refuses("bound", "--sass", document, "--kernel", "softmax_loop", "--counts", "FFMA=1", says="--counts")
+
+    def test_adds_up_what_shares_a_unit_on_a_measured_machine(self):
+        rates = MACHINES / "h200-rates.json"
+        bound = self.json_of("bound", "--machine", rates, "--counts", "LOP3=64,IADD3=64,F2FP=64,SEL=64")
+        self.assertEqual(bound["bound_by"], "alu")
+        self.assertAlmostEqual(bound["bound_cycles"], 4 * 128, delta=1)
+        self.assertEqual(bound["rates_as_stated"], ["SEL"])  # of no probe, so of sm_90a's table
+        self.assertNotIn("sharing_unknown", bound)
+        bound = self.json_of("bound", "--machine", rates, "--counts", "FFMA=64,IMAD=64")  # that a pair shows to be one unit
+        self.assertEqual(bound["bound_by"], "fma+fma_heavy")
+        self.assertAlmostEqual(bound["bound_cycles"], 64 + 128, delta=1)
+        text = self.succeeds("bound", "--machine", rates, "--counts", "FADD=64,SEL=1").stdout
+        self.assertIn("SEL was not measured", text)
+        self.assertIn("FADD is of the unit that is stated", text)
 
     def test_refuses_what_it_does_not_know(self):
         self.refuses("bound", "--machine", self.folder, "--counts", "FFMA=1", says="is a folder")

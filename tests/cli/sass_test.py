@@ -19,7 +19,7 @@ MAP = ["--disassembler", "none"]  # the same names on every machine
 
 def nvdisasm():
     """A disassembler that `pinch` would find, or None."""
-    built = pathlib.Path(os.environ["PINCH_BIN"]).parent.parent / "nvdisasm"
+    built = pathlib.Path(os.environ["PINCH_BIN"]).parent.parent / "cuda_tools"
     found = [str(path) for path in built.rglob("bin/nvdisasm")] if built.is_dir() else []
     for folder in (os.environ.get("CUDA_HOME", "") + "/bin", "/usr/local/cuda/bin"):
         if os.access(folder + "/nvdisasm", os.X_OK):
@@ -128,7 +128,7 @@ class RoadsTest(SassCase):
     def test_agree_with_and_without_nvdisasm(self):
         tool = nvdisasm()
         if tool is None:
-            self.skipTest("no nvdisasm; scripts/fetch_nvdisasm.sh installs one")
+            self.skipTest("no nvdisasm; scripts/fetch_cuda_tools.sh installs one")
         for arch in ARCHS:
             with_tool, without = self.kernels(cubin(arch), "--disassembler", tool), self.kernels(cubin(arch), *MAP)
             self.assertEqual(list(with_tool), list(without))

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "tests/support/probe_entry.h"
 #include "workbench/probe/bound.h"
@@ -84,6 +86,65 @@ TEST(Bounds, SayWhichEntryStandsForAnOpcodeOfSeveral) {
   EXPECT_EQ(by_arch->units.at("issue"), 60);
   model.entries[0].value = 1e-300;
   EXPECT_THAT(bound({{"cvt.a", 1e10}}, model).error().message(), HasSubstr("more than a number holds"));
+}
+
+// Entries of an sm_90a, by name and lanes a clock, with their opcodes.
+Model hopper(const std::vector<std::tuple<std::string, std::string, double>>& entries) {
+  Model model;
+  model.arch = "sm_90a";
+  for (const auto& [name, opcode, lanes] : entries) {
+    model.entries.push_back(entry_of(name, lanes, Origin::kMeasured));
+    model.entries.back().opcode = opcode;
+  }
+  return model;
+}
+
+TEST(Bounds, AddUpWhatIsOfOneStatedPipe) {
+  Model model = hopper({{"lop3", "LOP3.LUT", 64}, {"iadd3", "IADD3", 64}, {"ffma", "FFMA", 128}, {"imad", "IMAD", 64}});
+  const auto result = bound({{"lop3", 64}, {"IADD3", 64}, {"ffma", 1}}, model);
+  ASSERT_TRUE(result.ok()) << result.error().message();
+  EXPECT_EQ(result->by, "alu");
+  EXPECT_EQ(result->cycles, 256);
+  EXPECT_EQ(result->units.at("fma"), 1);
+  EXPECT_EQ(result->units.at("issue"), 129);
+  EXPECT_THAT(result->units_as_stated, ElementsAre("lop3", "IADD3", "ffma"));
+  EXPECT_TRUE(result->sharing_unknown.empty());
+  // The rate is the model's, not the table's.
+  model.entries[1].value = 32;
+  EXPECT_EQ(bound({{"lop3", 64}, {"IADD3", 64}}, model)->cycles, 64 * 2 + 64 * 4);
+  model.arch = "sm_90x";
+  EXPECT_EQ(bound({{"lop3", 64}}, model).error().code, ErrorCode::kUnsupported);
+}
+
+TEST(Bounds, LetAPairOfTheModelOverruleTheStatedPipes) {
+  Model model = hopper({{"lop3", "LOP3.LUT", 64}, {"fmax", "FMNMX", 64}, {"ffma", "FFMA", 128}, {"imad", "IMAD", 64}});
+  const auto stated = bound({{"ffma", 10}, {"imad", 10}}, model);
+  EXPECT_EQ(stated->units.at("fma"), 20);
+  EXPECT_EQ(stated->units.at("fma_heavy"), 20);
+  model.pairs = {{"ffma", "imad", 0.95, 1.5, 0, true, ""}, {"lop3", "fmax", 1.98, 2, 0, true, ""}};
+  const auto one = bound({{"ffma", 10}, {"imad", 10}}, model);
+  EXPECT_EQ(one->units.at("fma+fma_heavy"), 30);
+  EXPECT_TRUE(one->units_as_stated.empty());
+  const auto two = bound({{"lop3", 10}, {"fmax", 10}}, model);
+  EXPECT_EQ(two->units.at("lop3"), 20);
+  EXPECT_EQ(two->units.at("fmax"), 20);
+  EXPECT_TRUE(two->sharing_unknown.empty());
+}
+
+TEST(Bounds, TakeWhatIsStatedOfWhatWasNotMeasuredAlone) {
+  Model model = hopper({{"hfma2", "HFMA2", 128}, {"mma.bf16", "HMMA.16816.F32.BF16", 128 / 6.0}});
+  model.entries[0].also = "HFMA2.MMA";
+  const auto result = bound({{"ISETP.GE.AND", 10}, {"HFMA2", 10}, {"hfma2", 1}, {"FNORD", 5}}, model);
+  ASSERT_TRUE(result.ok()) << result.error().message();
+  EXPECT_EQ(result->units.at("alu"), 20);
+  EXPECT_EQ(result->units.at("fma_heavy"), 22);  // two cycles; the one of the model is that of a mix of two units
+  EXPECT_EQ(result->units.at("issue"), 26);
+  EXPECT_THAT(result->rates_as_stated, ElementsAre("ISETP.GE.AND", "HFMA2", "hfma2"));
+  EXPECT_THAT(result->without_rate, ElementsAre("FNORD"));
+  const auto products = bound({{"HMMA.16816.F32.BF16", 10}}, model);  // of the tensor unit, and beside it
+  EXPECT_NEAR(products->units.at("tensor"), 60, 1e-9);
+  EXPECT_EQ(products->units.at("alu"), 40);
+  EXPECT_EQ(products->units.at("issue"), 40);
 }
 
 constexpr char kSassDocument[] = R"({"kernels":[{"name":"k","arch":"sm_90a","loops":[

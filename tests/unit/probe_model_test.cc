@@ -104,7 +104,14 @@ TEST(MachineModel, MergeKeepsMeasuredOverCitedOverAssumed) {
                    entry_of("only", 2, Origin::kAssumed)};
   other.entries[3].spread = 0.2;
   mark_spread(other.entries[3]);
+  into.pairs = {{"a", "b", 1, 2, 0, true, ""}, {"a", "c", 1, 2, 0.2, true, "spread"}, {"a", "d", 1, 2, 0, true, ""}};
+  other.pairs = {
+      {"a", "b", 2, 2, 0.2, true, "spread"}, {"a", "c", 2, 2, 0, true, ""}, {"a", "d", {}, 2, 0, true, "lost"}};
   const auto lines = merge(into, other);
+  for (const Overlap& pair : into.pairs) {
+    EXPECT_EQ(pair.overlap, pair.second == "c" ? 2 : 1) << pair.second;
+    EXPECT_EQ(pair.mark, "") << pair.second;
+  }
   EXPECT_EQ(*into.find("both")->value, 1);
   EXPECT_EQ(*into.find("assumed")->value, 2);
   EXPECT_EQ(*into.find("again")->value, 2);

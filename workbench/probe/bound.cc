@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -24,8 +27,7 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
-Bound from_units(std::map<std::string, double> units) {
-  Bound result;
+Bound from_units(std::map<std::string, double> units, Bound result = {}) {
   std::erase_if(units, [](const auto& unit) { return unit.second <= 0; });
   result.units = units;
   std::vector<std::pair<double, std::string>> order;
@@ -66,6 +68,110 @@ std::string names_of(const Counts& counts) {
   for (const auto& [name, count] : counts) names += (names.empty() ? "" : " ") + name;
   return names;
 }
+
+bool has_rate(const Entry& e) {
+  return e.unit == "lanes/clk/SM" && e.value;
+}
+
+// By its name, else by its opcode: the first that has more modifiers than `name`, else the one that has most of them.
+const Entry* rated_entry(const Model& model, const std::string& name, std::map<std::string, std::string>& counted_as) {
+  const Entry* entry = model.find(name);
+  if (entry != nullptr) return has_rate(*entry) ? entry : nullptr;
+  for (const Entry& e : model.entries) {
+    if (!has_rate(e) || e.opcode.empty()) continue;
+    if (is(e.opcode, name)) {
+      entry = &e;
+      break;
+    }
+    if (is(name, e.opcode) && (entry == nullptr || e.opcode.size() > entry->opcode.size())) entry = &e;
+  }
+  if (entry != nullptr) counted_as[name] = entry->name;
+  return entry;
+}
+
+// Which entries of a model share a unit: those of one pipe, as its architecture states them, and of pipes that a pair
+// shows to be one. Where a pair shows two of one pipe to be apart, both are of no pipe.
+class Units {
+ public:
+  Units(const Model& model, const sass::Machine* stated) : model_(model), stated_(stated) {
+    for (std::size_t p = 0; p < joined_.size(); ++p) joined_[p] = p;
+    for (const Overlap& pair : model.pairs) {
+      const Sharing sharing = sharing_of(pair);
+      const auto a = pipe_of(pair.first), b = pipe_of(pair.second);
+      if (sharing == Sharing::kUnknown) continue;
+      measured_.insert({pair.first, pair.second});
+      if (!a || !b) continue;
+      if (sharing == Sharing::kApart && a == b) apart_.insert({pair.first, pair.second});
+      if (sharing != Sharing::kOneUnit) continue;
+      const std::size_t from = joined_[*b], to = joined_[*a];
+      std::replace(joined_.begin(), joined_.end(), std::max(from, to), std::min(from, to));
+    }
+  }
+
+  [[nodiscard]] sass::Cost stated(const std::string& opcode) const {
+    sass::Instruction instruction;
+    instruction.mnemonic = opcode;
+    return stated_ == nullptr ? sass::Cost{} : stated_->cost(instruction);
+  }
+
+  /// Of one instruction, by unit: the rate of `entry` on its own pipe, else what is stated. Empty where none is.
+  [[nodiscard]] std::map<std::string, double> cycles(const sass::Cost& cost, const Entry* entry) const {
+    std::map<std::string, double> units;
+    const auto own = main_pipe(cost);
+    if (!own || (entry != nullptr && apart_.count(entry->name) > 0)) return units;
+    for (std::size_t p = kIssue + 1; p < cost.uses.size(); ++p) {
+      double taken = static_cast<double>(cost.uses[p]);
+      if (entry != nullptr) taken = p == *own ? interval(*entry) : std::min(taken, interval(*entry));
+      double& unit = units[name_of_unit(joined_[p])];
+      unit = std::max(unit, taken);
+    }
+    return units;
+  }
+
+  [[nodiscard]] double issue(const sass::Cost& cost, const Entry* entry) const {
+    const double slots = std::max(1.0, static_cast<double>(cost.uses[kIssue]));
+    return entry == nullptr ? slots : std::max(1.0, std::min(slots, interval(*entry)));
+  }
+
+  [[nodiscard]] bool is_measured(const Entry& entry) const { return measured_.count(entry.name) > 0; }
+
+  [[nodiscard]] bool is_pipes(const std::string& unit) const {
+    for (std::size_t p = kIssue + 1; p < joined_.size(); ++p) {
+      if (name_of_unit(joined_[p]) == unit) return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr auto kIssue = static_cast<std::size_t>(sass::Pipe::kIssue);
+
+  static double interval(const Entry& entry) { return kLanesOfIssue / *entry.value; }
+
+  static std::optional<std::size_t> main_pipe(const sass::Cost& cost) {
+    const auto most = std::max_element(cost.uses.begin() + kIssue + 1, cost.uses.end());
+    if (!cost.listed || *most <= 0) return std::nullopt;
+    return static_cast<std::size_t>(most - cost.uses.begin());
+  }
+
+  [[nodiscard]] std::optional<std::size_t> pipe_of(const std::string& name) const {
+    const Entry* entry = model_.find(name);
+    return entry == nullptr || entry->opcode.empty() ? std::nullopt : main_pipe(stated(entry->opcode));
+  }
+
+  // "fma+fma_heavy".
+  [[nodiscard]] std::string name_of_unit(std::size_t root) const {
+    std::string name;
+    for (std::size_t p = kIssue + 1; p < joined_.size(); ++p) {
+      if (joined_[p] == root) name += (name.empty() ? "" : "+") + std::string(name_of(static_cast<sass::Pipe>(p)));
+    }
+    return name;
+  }
+
+  const Model& model_;
+  const sass::Machine* stated_;
+  std::array<std::size_t, sass::kPipes> joined_{};
+  std::set<std::string> measured_, apart_;
+};
 
 // Adds what `count` of an instruction costs each unit; those of the whole SM less where fewer sub-partitions run it.
 Result<void> charge(std::map<std::string, double>& units, const std::string& name, double count,
@@ -151,9 +257,9 @@ Result<Bound> bound(const Counts& counts, const sass::Machine& machine) {
     if (without_rate.size() == counts.size()) return charged.error();
     units[std::string(sass::name_of(sass::Pipe::kIssue))] += count;
   }
-  Bound result = from_units(std::move(units));
+  Bound result;
   result.without_rate = std::move(without_rate);
-  return result;
+  return from_units(std::move(units), std::move(result));
 }
 
 Result<LoopCost> loop_cost(std::string_view json, const std::string& where, const std::string& kernel, int loop) {
@@ -199,33 +305,29 @@ Result<LoopCost> move_in_loop(const LoopCost& loop, const std::string& text) {
 }
 
 Result<Bound> bound(const Counts& counts, const Model& model) {
+  std::shared_ptr<const sass::Machine> stated;
+  if (!model.arch.empty()) {
+    PINCH_ASSIGN(found, sass::Machine::of(model.arch));
+    stated = std::move(found);
+  }
+  const Units shared(model, stated.get());
+  Bound result;
   std::map<std::string, double> units;
-  std::map<std::string, std::string> counted_as;
-  std::vector<std::string> without_rate;
-  std::map<std::string, const Entry*> used;  // by unit, the first of each
-  const auto has_rate = [](const Entry& e) { return e.unit == "lanes/clk/SM" && e.value; };
+  std::map<std::string, const Entry*> alone;  // by unit, the first of each that no pipe is stated for
   for (const auto& [name, count] : counts) {
-    const Entry* entry = model.find(name);
-    if (entry == nullptr) {
-      const auto first = std::find_if(model.entries.begin(), model.entries.end(),
-                                      [&, n = name](const Entry& e) { return has_rate(e) && is(e.opcode, n); });
-      if (first != model.entries.end()) {
-        entry = &*first;
-        counted_as[name] = entry->name;
-      }
+    const Entry* entry = rated_entry(model, name, result.counted_as);
+    const Entry* named = entry != nullptr ? entry : model.find(name);
+    const sass::Cost cost = shared.stated(named != nullptr ? named->opcode : name);
+    // The rate of a mix of two opcodes is that of neither.
+    if ((entry == nullptr || !entry->also.empty()) && cost.listed) {
+      result.rates_as_stated.push_back(name);
+      result.counted_as.erase(name);
+      entry = nullptr;
     }
-    if (entry == nullptr) {
-      for (const Entry& e : model.entries) {
-        if (has_rate(e) && !e.opcode.empty() && is(name, e.opcode) &&
-            (entry == nullptr || e.opcode.size() > entry->opcode.size()))
-          entry = &e;
-      }
-      if (entry != nullptr) counted_as[name] = entry->name;
-    }
-    if (entry == nullptr || !has_rate(*entry)) {
-      without_rate.push_back(name);
+    if (entry == nullptr && !cost.listed) {
+      result.without_rate.push_back(name);
       units["issue"] += count;
-      if (without_rate.size() < counts.size()) continue;
+      if (result.without_rate.size() < counts.size()) continue;
       std::set<std::string> names;
       for (const Entry& other : model.entries) {
         if (has_rate(other)) names.insert(other.name);
@@ -233,25 +335,32 @@ Result<Bound> bound(const Counts& counts, const Model& model) {
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("'{}' has no rate in {}; there are {}", name, model.name, fmt::join(names, " ")), ""};
     }
+    units["issue"] += count * shared.issue(cost, entry);
+    const auto of_pipes = shared.cycles(cost, entry);
+    for (const auto& [unit, cycles] : of_pipes) units[unit] += count * cycles;
+    if (!of_pipes.empty()) {
+      if (entry != nullptr && !shared.is_measured(*entry)) result.units_as_stated.push_back(name);
+      continue;
+    }
+    if (entry == nullptr) continue;
     const std::string& unit = entry->group.empty() ? entry->name : entry->group;
     units[unit] += count * kLanesOfIssue / *entry->value;
-    if (count > 0) used.emplace(unit, entry);
-    units["issue"] += count;
+    if (count > 0) alone.emplace(unit, entry);
   }
   for (const auto& [name, cycles] : units) {
     if (!std::isfinite(cycles))
       return Error{ErrorCode::kInvalidArgument, fmt::format("the cycles of {} are more than a number holds", name),
                    model.name};
   }
-  Bound result = from_units(std::move(units));
-  result.without_rate = std::move(without_rate);
-  for (auto a = used.begin(); a != used.end(); ++a) {
-    for (auto b = std::next(a); b != used.end(); ++b) {
+  for (auto a = alone.begin(); a != alone.end(); ++a) {
+    for (auto b = std::next(a); b != alone.end(); ++b) {
       if (!are_apart(model, a->second, b->second)) result.sharing_unknown.push_back(a->first + ", " + b->first);
     }
+    for (const auto& [unit, cycles] : units) {
+      if (shared.is_pipes(unit)) result.sharing_unknown.push_back(a->first + ", " + unit);
+    }
   }
-  result.counted_as = std::move(counted_as);
-  return result;
+  return from_units(std::move(units), std::move(result));
 }
 
 }  // namespace pinch::probe

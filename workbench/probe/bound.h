@@ -22,6 +22,8 @@ struct Bound {
   std::map<std::string, double> units;            ///< cycles of one sub-partition by unit
   std::map<std::string, std::string> counted_as;  ///< the entry of a model for a name that several answer to
   std::vector<std::string> without_rate;          ///< instructions that are counted for their issue slots alone
+  std::vector<std::string> rates_as_stated;       ///< that the model has no rate for, and its architecture's table has
+  std::vector<std::string> units_as_stated;       ///< whose unit that table names, and no pair of the model shows
   std::vector<std::string> sharing_unknown;       ///< "iadd3, lop3": added up apart, though never shown to be two units
   std::string by;
   double cycles = 0;
@@ -37,10 +39,12 @@ struct Bound {
 Result<Bound> bound(const Counts& counts, const sass::Machine& machine);
 
 /// With a probe model: an entry is found by its name or by its opcode, whose further modifiers the count may leave out
-/// (the first of several, as `counted_as` says) or that may leave out some of the count's (the longest); entries of a
-/// group share a unit; what no pair shows to be one unit or two is added up apart and named in `sharing_unknown`: the
-/// bound may then be too low. Values must be "lanes/clk/SM". Errors: kInvalidArgument, naming what there is, where it
-/// has a rate for none.
+/// (the first of several, as `counted_as` says) or that may leave out some of the count's (the longest). Values must be
+/// "lanes/clk/SM". Units are the pipes of the model's architecture; pipes that a pair shows to be one are one,
+/// "fma+fma_heavy". An instruction without an entry, or whose entry is of two opcodes in turn, costs what that
+/// architecture states. Without an architecture, entries of a group share a unit, and what no pair shows to be one unit
+/// or two is added up apart and named in `sharing_unknown`: the bound may then be too low. Errors: kInvalidArgument,
+/// naming what there is, where there is a rate for none; kUnsupported for an architecture that is not known.
 Result<Bound> bound(const Counts& counts, const Model& model);
 
 /// One loop of a kernel, an iteration of one warp.

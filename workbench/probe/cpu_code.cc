@@ -9,8 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace pinch::probe {
@@ -121,6 +123,106 @@ const void* constants() {
   return ones.data();
 }
 
+struct Decoded {
+  std::size_t at = 0;
+  ZydisDecodedInstruction instruction;
+  std::vector<ZydisDecodedOperand> operands;  // that are written out, without the mask of EVEX
+};
+
+// The instructions of the shortest loop of a function, up to its branch.
+std::vector<Decoded> loop_of(std::span<const std::uint8_t> function) {
+  std::vector<Decoded> code;
+  ZydisDecoder decoder;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  std::size_t top = 0, bottom = 0;  // [top, bottom)
+  for (std::size_t at = 0; at < function.size();) {
+    Decoded d;
+    std::array<ZydisDecodedOperand, ZYDIS_MAX_OPERAND_COUNT> operands;
+    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, function.data() + at, function.size() - at, &d.instruction,
+                                             operands.data())))
+      break;
+    d.at = at;
+    ZyanU64 target = 0;
+    const bool jumps = d.instruction.meta.category == ZYDIS_CATEGORY_COND_BR && d.instruction.operand_count > 0 &&
+                       ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&d.instruction, operands.data(), at, &target));
+    if (jumps && target <= at && (bottom == 0 || at - target < bottom - top)) {
+      top = static_cast<std::size_t>(target);
+      bottom = at;
+    }
+    std::copy_if(operands.begin(), operands.begin() + d.instruction.operand_count_visible,
+                 std::back_inserter(d.operands), [](const ZydisDecodedOperand& o) {
+                   return o.type != ZYDIS_OPERAND_TYPE_REGISTER ||
+                          ZydisRegisterGetClass(o.reg.value) != ZYDIS_REGCLASS_MASK;
+                 });
+    at += d.instruction.length;
+    const bool returns = d.instruction.mnemonic == ZYDIS_MNEMONIC_RET;
+    code.push_back(std::move(d));
+    if (returns && bottom != 0) break;
+  }
+  std::erase_if(code, [&](const Decoded& d) { return d.at < top || d.at >= bottom; });
+  return code;
+}
+
+// A register, whatever part of it is named: xmm3, ymm3 and zmm3 are one.
+int key_of(ZydisRegister which) {
+  constexpr int kVectors = 64;
+  const ZydisRegisterClass of = ZydisRegisterGetClass(which);
+  const bool is_vector = of == ZYDIS_REGCLASS_XMM || of == ZYDIS_REGCLASS_YMM || of == ZYDIS_REGCLASS_ZMM;
+  return (is_vector ? kVectors : 0) + ZydisRegisterGetId(which);
+}
+
+bool is_register(const ZydisDecodedOperand& o) {
+  return o.type == ZYDIS_OPERAND_TYPE_REGISTER;
+}
+
+bool is_memory(const ZydisDecodedOperand& o) {
+  return o.type == ZYDIS_OPERAND_TYPE_MEMORY;
+}
+
+std::set<int> registers_read(const Decoded& d) {
+  std::set<int> read;
+  for (const ZydisDecodedOperand& o : d.operands) {
+    if (is_register(o) && (o.actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0) read.insert(key_of(o.reg.value));
+    if (is_memory(o) && o.mem.base != ZYDIS_REGISTER_NONE) read.insert(key_of(o.mem.base));
+  }
+  return read;
+}
+
+bool has_chain(Form form) {
+  return form != Form::kLoad && form != Form::kStore && form != Form::kStream;
+}
+
+// "vmovups store of 512 bits".
+std::string shape_of(const char* mnemonic, bool stores, bool loads, int bits) {
+  return fmt::format("{}{} of {} bits", mnemonic, stores ? " store" : loads ? " load" : "", bits);
+}
+
+std::string shape_of(const CpuOperation& operation) {
+  const Form form = operation.form;
+  return shape_of(operation.mnemonic, form == Form::kStore, !has_chain(form) || form == Form::kChase, operation.bits);
+}
+
+// By its widest register.
+std::string shape_of(const Decoded& d) {
+  int bits = 0;
+  bool stores = false, loads = false;
+  for (const ZydisDecodedOperand& o : d.operands) {
+    if (is_register(o)) bits = std::max<int>(bits, o.size);
+    if (is_memory(o)) (&o == d.operands.data() ? stores : loads) = true;
+  }
+  return shape_of(ZydisMnemonicGetString(d.instruction.mnemonic), stores, loads, bits);
+}
+
+// At its width and in its form, with all of its lanes: no mask, no broadcast; and one of a chain reads what it writes.
+bool is_of(const Decoded& d, const CpuOperation& operation) {
+  const auto& avx = d.instruction.avx;
+  const bool masked = avx.mask.reg != ZYDIS_REGISTER_NONE && avx.mask.reg != ZYDIS_REGISTER_K0;
+  if (masked || avx.broadcast.mode != ZYDIS_BROADCAST_MODE_INVALID || shape_of(d) != shape_of(operation)) return false;
+  if (has_chain(operation.form)) return registers_read(d).count(key_of(d.operands[0].reg.value)) > 0;
+  const auto memory = std::find_if(d.operands.begin(), d.operands.end(), is_memory);
+  return memory->size == operation.bits;
+}
+
 }  // namespace
 
 int most_chains(int bits) {
@@ -211,48 +313,38 @@ std::string assembler_version() {
   return fmt::format("{}.{}.{}", ZYDIS_VERSION_MAJOR(v), ZYDIS_VERSION_MINOR(v), ZYDIS_VERSION_PATCH(v));
 }
 
-Proof prove(std::span<const std::uint8_t> function, const std::string& mnemonic, int expected) {
+Proof prove(std::span<const std::uint8_t> function, const Part& part, int expected) {
+  const CpuOperation& operation = part.operation;
   Proof proof;
-  proof.opcode = mnemonic;
+  proof.opcode = shape_of(operation);
   proof.expected = expected;
-  struct Decoded {
-    std::size_t at;
-    ZydisMnemonic mnemonic;
-  };
-  std::vector<Decoded> code;
-  ZydisDecoder decoder;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-  std::size_t top = 0, bottom = 0;  // of the shortest loop: [top, bottom)
-  for (std::size_t at = 0; at < function.size();) {
-    ZydisDecodedInstruction instruction;
-    std::array<ZydisDecodedOperand, ZYDIS_MAX_OPERAND_COUNT> operands;
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, function.data() + at, function.size() - at, &instruction,
-                                             operands.data())))
-      break;
-    code.push_back({at, instruction.mnemonic});
-    ZyanU64 target = 0;
-    const bool jumps = instruction.meta.category == ZYDIS_CATEGORY_COND_BR && instruction.operand_count > 0 &&
-                       ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&instruction, operands.data(), at, &target));
-    if (jumps && target <= at && (bottom == 0 || at - target < bottom - top)) {
-      top = static_cast<std::size_t>(target);
-      bottom = at;
-    }
-    at += instruction.length;
-    if (instruction.mnemonic == ZYDIS_MNEMONIC_RET && bottom != 0) break;
-  }
   std::map<std::string, int> others;
   int counters = 0;  // the loop's own: one subtraction, or a decrement; and the step of a stream
-  for (const Decoded& d : code) {
-    if (d.at < top || d.at >= bottom) continue;
-    const std::string name = ZydisMnemonicGetString(d.mnemonic);
-    if (name == mnemonic) {
+  std::set<int> chains, read, written;
+  for (const Decoded& d : loop_of(function)) {
+    const std::string name = ZydisMnemonicGetString(d.instruction.mnemonic);
+    if (is_of(d, operation)) {
       ++proof.found;
+      if (!has_chain(operation.form)) continue;
+      const int own = key_of(d.operands[0].reg.value);
+      chains.insert(own);
+      for (const int other : registers_read(d)) {
+        if (other != own) read.insert(other);
+      }
     } else if ((name == "sub" || name == "dec" || name == "add" || name == "cmp") && counters < 2) {
       ++counters;
+      continue;
     } else {
-      ++others[name];
+      ++others[name == operation.mnemonic ? shape_of(d) : name];
       ++proof.others;
     }
+    if (d.operands[0].type == ZYDIS_OPERAND_TYPE_REGISTER) written.insert(key_of(d.operands[0].reg.value));
+  }
+  const bool waits = std::any_of(read.begin(), read.end(), [&](int r) { return written.count(r) > 0; });
+  if (has_chain(operation.form)) {
+    proof.beside = waits ? "chains that wait for no other" : "chains";
+    proof.beside_expected = part.chains;
+    proof.beside_found = waits ? 0 : static_cast<int>(chains.size());
   }
   int most = 0;
   for (const auto& [name, count] : others) {

@@ -66,7 +66,9 @@ class CpuLoop {
 /// Of the assembler and disassembler, "4.0.0".
 [[nodiscard]] std::string assembler_version();
 
-/// Decodes a function's bytes up to its return and counts `mnemonic` inside its innermost loop.
-[[nodiscard]] Proof prove(std::span<const std::uint8_t> function, const std::string& mnemonic, int expected);
+/// Decodes a function's bytes up to its return and counts in its innermost loop what `part` is: its mnemonic, at its
+/// width, without a mask, with operands of its form, so that a store is no load. Where an operation has a chain, each
+/// must read what it writes and nothing that another writes, and there must be `part.chains` of them.
+[[nodiscard]] Proof prove(std::span<const std::uint8_t> function, const Part& part, int expected);
 
 }  // namespace pinch::probe

@@ -24,7 +24,7 @@ namespace pinch::probe {
 namespace {
 
 constexpr int kLength = 48;  // a multiple of 1, 2, 4, 8, 12 and 16 chains; twice that fits every micro-operation cache
-constexpr int kGroups = 4;
+constexpr int kGroups = 7;
 constexpr double kSampleNs = 12000;  // 300 times the cost of reading the clock
 constexpr std::int64_t kAdditions = 32768;
 constexpr std::size_t kBufferBytes = std::size_t{2} * kLength * kVectorBytes;
@@ -143,9 +143,11 @@ class CpuRun {
   // The entry with its figure, which is none where its proof failed or the clock made no sense of it; and with what
   // spoils it. `steps`: the clock's steps back before it was measured.
   void keep(Entry made, const Result<Cycles>& figure, int steps) {
-    if (!figure) {
+    if (!made.proved && !made.opcode.empty()) {
+      made.mark = "not proved, so not run";
+    } else if (!figure) {
       made.mark = "not measured: " + figure.error().message();
-    } else if (made.proved || made.opcode.empty()) {
+    } else {
       if (figure->value > 0 && std::isfinite(figure->value)) made.value = figure->value;
       made.spread = std::isfinite(figure->spread) ? std::max(figure->spread, 0.0) : 1;
       mark_spread(made);
@@ -189,41 +191,44 @@ class CpuRun {
     add("clock.core_per_tsc", ratio, "ratio", "cycles of the addition chain a tick of the time stamp counter");
   }
 
+  // All loops of a probe count or none: a figure is the best of them.
   Result<void> one(const CpuProbe& probe) {
-    const std::string method = fmt::format(
-        "loops of {} and {} instructions, each the least of {} repeats over the dependent additions around it", kLength,
-        2 * kLength, repeats_ * kGroups);
-    PINCH_ASSIGN(loop, CpuLoop::assemble(std::vector<Part>{{probe.operation, 1}}, kLength));
-    Proof proof = prove(loop.bytes(), probe.operation.mnemonic, kLength);
+    const Form form = probe.operation.form;
+    std::vector<CpuLoops> loops;
+    for (const int chains : chain_counts(probe)) {
+      PINCH_ASSIGN(made, assemble_loops({{probe.operation, chains}}, kLength, options_.assemble));
+      loops.push_back(std::move(made));
+    }
+    const auto failed = std::find_if(loops.begin(), loops.end(), [](const CpuLoops& l) { return !l.proved(); });
+    const bool proved = failed == loops.end();
     const int steps = clock_.steps_back();
     Result<Cycles> best = Error{}, alone = Error{};
-    int best_chains = 0;
-    for (const int chains : chain_counts(probe)) {
-      const std::vector<Part> parts{{probe.operation, chains}};
-      for (const int length : {kLength, 2 * kLength}) {
-        PINCH_ASSIGN(made, CpuLoop::assemble(parts, length));
-        const Proof again = prove(made.bytes(), probe.operation.mnemonic, length);
-        if (!again.proved()) proof = again;
-      }
+    const CpuLoops* of_best = &loops[0];
+    for (std::size_t i = 0; proved && i < loops.size(); ++i) {
       prepare(probe);
-      const auto cycles = time_loop(parts, kLength, buffer_.data, repeats_, clock_);
-      if (chains == 1) alone = best = cycles;
-      if (cycles && (!best || cycles->value < best->value)) best = cycles;
-      if (cycles && best && cycles->value == best->value) best_chains = chains;
+      const auto cycles = options_.time(loops[i], buffer_.data, repeats_, clock_);
+      if (i == 0) alone = best = cycles;
+      if (!cycles || (best && i > 0 && cycles->value >= best->value)) continue;
+      best = cycles;
+      of_best = &loops[i];
     }
-    const auto add = [&](const std::string& name, const char* unit, const Result<Cycles>& figure, int chains) {
-      Entry made = entry(name, unit, fmt::format("{}; {} chain{}", method, chains, chains == 1 ? "" : "s"));
+    const auto add = [&](const std::string& name, const char* unit, const Result<Cycles>& figure, const CpuLoops& of) {
+      const int chains = of.parts[0].chains;
+      Entry made =
+          entry(name, unit,
+                fmt::format("loops of {} and {} instructions, the least of {} repeats of each over that of the "
+                            "dependent additions between them, the median of {} such groups; {} chain{}",
+                            kLength, 2 * kLength, repeats_, kGroups, chains, chains == 1 ? "" : "s"));
       made.opcode = probe.operation.mnemonic;
-      made.proved = proof.proved();
-      made.proof = to_string(proof);
+      made.proved = proved;
+      made.proof = to_string((proved ? of : *failed).proofs[0]);
       keep(std::move(made), figure, steps);
     };
-    const Form form = probe.operation.form;
     Result<Cycles> rate = best;
     if (rate) rate->value = 1 / rate->value;
-    if (form != Form::kChase) add(probe.name, "instructions/cycle/core", rate, best_chains);
+    if (form != Form::kChase) add(probe.name, "instructions/cycle/core", rate, *of_best);
     if (form != Form::kLoad && form != Form::kStore && form != Form::kStream)
-      add(probe.name + ".latency", "cycles", alone, 1);
+      add(probe.name + ".latency", "cycles", alone, loops[0]);
     return {};
   }
 
@@ -246,31 +251,42 @@ class CpuRun {
     const auto first = find(a), second = find(b);
     if (first == cpu_probes().end() || second == cpu_probes().end() || !runs_here(*first) || !runs_here(*second))
       return {};
-    const int chains = most_chains(first->operation.bits) / 2;
-    const std::vector<Part> mix{{first->operation, chains}, {second->operation, chains}};
-    PINCH_ASSIGN(loop, CpuLoop::assemble(mix, kLength));
-    const bool proved = prove(loop.bytes(), first->operation.mnemonic, kLength / 2).proved() &&
-                        prove(loop.bytes(), second->operation.mnemonic, kLength / 2).proved();
-    const int steps = clock_.steps_back();
-    const auto alone = [&](const CpuProbe& probe) {
-      return time_loop({{probe.operation, chains}}, kLength, buffer_.data, repeats_, clock_);
-    };
-    const auto alone_a = alone(*first), alone_b = alone(*second),
-               mixed = time_loop(mix, kLength, buffer_.data, repeats_, clock_);
+    // Each alone in all the chains that there are, and the mix as the best of three ways to share them: of four cycles
+    // of latency, six chains cannot fill two units.
+    constexpr int kFew = 4;
+    const int chains = most_chains(first->operation.bits);
+    std::vector<std::vector<Part>> wanted = {{{first->operation, chains}}, {{second->operation, chains}}};
+    for (const int share : {chains / 2, chains - kFew, kFew})
+      wanted.push_back({{first->operation, share}, {second->operation, chains - share}});
+    std::vector<CpuLoops> loops;
+    for (std::vector<Part>& parts : wanted) {
+      PINCH_ASSIGN(assembled, assemble_loops(std::move(parts), kLength, options_.assemble));
+      loops.push_back(std::move(assembled));
+    }
     Overlap made;
     made.first = a;
     made.second = b;
-    made.proved = proved;
-    if (!proved) {
-      made.mark = "not proved, so not measured";
-    } else if (alone_a && alone_b && mixed) {  // the mix holds half of each
-      const double both = alone_a->value + alone_b->value;
-      made.overlap = both / 2 / mixed->value;
-      made.most = both / std::max(alone_a->value, alone_b->value);
-      made.spread = mixed->spread;
-      mark_spread(made);
+    made.proved = std::all_of(loops.begin(), loops.end(), [](const CpuLoops& l) { return l.proved(); });
+    const int steps = clock_.steps_back();
+    if (made.proved) {
+      const auto time = [&](std::size_t which) { return options_.time(loops[which], buffer_.data, repeats_, clock_); };
+      const auto of_a = time(0), of_b = time(1);
+      Result<Cycles> mixed = time(2);
+      for (std::size_t way = 3; way < loops.size(); ++way) {
+        const auto again = time(way);
+        if (again && (!mixed || again->value < mixed->value)) mixed = again;
+      }
+      if (of_a && of_b && mixed) {  // the mix holds half of each
+        const double both = of_a->value + of_b->value;
+        made.overlap = both / 2 / mixed->value;
+        made.most = both / std::max(of_a->value, of_b->value);
+        made.spread = std::max({of_a->spread, of_b->spread, mixed->spread});
+        mark_spread(made);
+      } else {
+        made.mark = "not measured: " + (!of_a ? of_a : !of_b ? of_b : mixed).error().message();
+      }
     } else {
-      made.mark = "not measured: " + (!alone_a ? alone_a : !alone_b ? alone_b : mixed).error().message();
+      made.mark = "not proved, so not run";
     }
     if (clock_.steps_back() > steps) made.mark = "the clock went backwards while it was measured";
     model_.pairs.push_back(std::move(made));
@@ -306,27 +322,29 @@ class CpuRun {
     const bool wide = __builtin_cpu_supports("avx512f") != 0;
     const CpuOperation stream{"vmovups", Form::kStream, wide ? 512 : 256};
     constexpr int kLoads = 16;
-    PINCH_ASSIGN(loop, CpuLoop::assemble(std::vector<Part>{{stream, wide ? 16 : 8}}, kLoads));
-    const Proof proof = prove(loop.bytes(), "vmovups", kLoads);
+    const Part part{stream, wide ? 16 : 8};
+    PINCH_ASSIGN(loop, options_.assemble({&part, 1}, kLoads));
+    const Proof proof = prove(loop.bytes(), part, kLoads);
     const std::size_t step = std::size_t{kLoads} * kVectorBytes, passes = std::max<std::size_t>(1, (1 << 22) / bytes);
     Buffer memory(bytes + step);
     const auto iterations = static_cast<std::int64_t>(bytes / step);
     const int steps = clock_.steps_back();
     std::vector<double> gbps;
-    for (int repeat = 0; repeat < 7; ++repeat) {
+    for (int repeat = 0; proof.proved() && repeat < 7; ++repeat) {
       const double start = clock_.wall_ns();
       for (std::size_t pass = 0; pass < passes; ++pass) loop.run(iterations, memory.data);
       const double moved = static_cast<double>(passes) * static_cast<double>(iterations) * kLoads * (wide ? 64 : 32);
       if (repeat > 0) gbps.push_back(moved / (clock_.wall_ns() - start));
     }
     std::sort(gbps.begin(), gbps.end());
-    Entry made = entry("read." + name, "GB/s",
-                       fmt::format("loads of {} bits over {} KiB, the fastest of {} passes after one", stream.bits,
-                                   bytes / 1024, gbps.size()));
+    Entry made = entry(
+        "read." + name, "GB/s",
+        fmt::format("loads of {} bits over {} KiB, the fastest of 6 passes after one", stream.bits, bytes / 1024));
     made.opcode = "vmovups";
     made.proved = proof.proved();
     made.proof = to_string(proof);
-    keep(std::move(made), Cycles{gbps.back(), gbps.back() / gbps[gbps.size() / 2] - 1}, steps);
+    keep(std::move(made),
+         gbps.empty() ? Result<Cycles>(Error{}) : Cycles{gbps.back(), gbps.back() / gbps[gbps.size() / 2] - 1}, steps);
     return {};
   }
 
@@ -341,27 +359,30 @@ class CpuRun {
       void* next = memory.data + std::size_t{order[(i + 1) % lines]} * kLine;
       std::memcpy(memory.data + std::size_t{order[i]} * kLine, &next, sizeof next);
     }
-    const CpuOperation chase{"mov", Form::kChase, 64};
-    PINCH_ASSIGN(loop, CpuLoop::assemble(std::vector<Part>{{chase, 1}}, kLength));
-    const Proof proof = prove(loop.bytes(), "mov", kLength);
+    const Part part{{"mov", Form::kChase, 64}, 1};
+    PINCH_ASSIGN(loop, options_.assemble({&part, 1}, kLength));
+    const Proof proof = prove(loop.bytes(), part, kLength);
     const auto iterations = static_cast<std::int64_t>(std::min<std::size_t>(lines, 400000) / kLength + 1);
     const int steps = clock_.steps_back();
     measure::AddChain chain(clock_);
     std::vector<double> cycles;
-    for (int repeat = 0; repeat < 5; ++repeat) {
+    for (int repeat = 0; proof.proved() && repeat < 5; ++repeat) {
       const double ns = time_ns(loop, iterations, memory.data + std::size_t{order[0]} * kLine, clock_);
       if (repeat > 0) cycles.push_back(ns * chain.ghz() / (static_cast<double>(iterations) * kLength));
     }
     std::sort(cycles.begin(), cycles.end());
     Entry made =
         entry("read." + name + ".latency", "cycles",
-              fmt::format(
-                  "a random chain through the lines of {} KiB, pages as the system gives them, the least of {} passes",
-                  bytes / 1024, cycles.size()));
+              fmt::format("a random chain through the lines of {} KiB, pages as the system gives them, the least of 4 "
+                          "passes after one",
+                          bytes / 1024));
     made.opcode = "mov";
     made.proved = proof.proved();
     made.proof = to_string(proof);
-    keep(std::move(made), Cycles{cycles.front(), cycles[cycles.size() / 2] / cycles.front() - 1}, steps);
+    keep(std::move(made),
+         cycles.empty() ? Result<Cycles>(Error{})
+                        : Cycles{cycles.front(), cycles[cycles.size() / 2] / cycles.front() - 1},
+         steps);
     return {};
   }
 
@@ -444,53 +465,67 @@ Result<Model> measure_cpu(const CpuOptions& options, measure::Clock& clock) {
   return CpuRun(options, clock).run();
 }
 
-Result<Cycles> time_loop(const std::vector<Part>& parts, int length, void* buffer, int repeats, measure::Clock& clock) {
-  PINCH_ASSIGN(once, CpuLoop::assemble(parts, length));
-  PINCH_ASSIGN(twice, CpuLoop::assemble(parts, 2 * length));
+bool CpuLoops::proved() const {
+  return std::all_of(proofs.begin(), proofs.end(), [](const Proof& p) { return p.proved(); });
+}
+
+Result<CpuLoops> assemble_loops(std::vector<Part> parts, int length, const Assemble& assemble) {
+  PINCH_ASSIGN(once, assemble(parts, length));
+  PINCH_ASSIGN(twice, assemble(parts, 2 * length));
+  const int each = length / static_cast<int>(parts.size());
+  std::vector<Proof> proofs;
+  for (const Part& part : parts) {
+    const Proof shorter = prove(once.bytes(), part, each), longer = prove(twice.bytes(), part, 2 * each);
+    proofs.push_back(shorter.proved() ? longer.proved() ? shorter : longer : shorter);
+  }
+  return CpuLoops{std::move(parts), length, std::move(once), std::move(twice), std::move(proofs)};
+}
+
+Result<Cycles> time_loops(const CpuLoops& loops, void* buffer, int repeats, measure::Clock& clock) {
+  const CpuLoop &once = loops.once, &twice = loops.twice;
+  const int length = loops.length;
   constexpr std::int64_t kTrial = 64;
   static_cast<void>(time_ns(once, kTrial, buffer, clock));
   const double trial = time_ns(once, kTrial, buffer, clock) / kTrial;
   const auto iterations =
       std::clamp<std::int64_t>(static_cast<std::int64_t>(kSampleNs / std::max(trial, 1.0)), 16, 1 << 16);
-  // A loop counts against the additions just before and after it, which see the same clock rate; where those two
-  // differ, one of them was disturbed. What is left can only be too slow, so the least of each group is taken.
+  // A loop counts where the additions just before and after it agree: it then ran at their clock rate. What is left can
+  // only be too slow, so the least of a group is taken, of the additions too: a loop over its own two would count the
+  // luckiest, whose additions were disturbed alike.
   constexpr double kSteady = 1.02, kNone = std::numeric_limits<double>::infinity();
   const auto additions = [&] {
     const double start = clock.wall_ns();
     measure::run_add_chain(kAdditions);
     return (clock.wall_ns() - start) / kAdditions;
   };
-  const auto cycles = [&](double few, double many) {
-    return (many - few) / (static_cast<double>(iterations) * length);
-  };
-  double least_few = kNone, least_many = kNone;
   std::vector<double> groups;
   for (int group = 0; group < kGroups; ++group) {
-    double few = kNone, many = kNone;
+    double few = kNone, many = kNone, cycle = kNone;
     for (int repeat = 0; repeat < repeats || (repeat < 4 * repeats && (few == kNone || many == kNone)); ++repeat) {
       double before = additions();
       for (const bool longer : {false, true}) {
         const double ns = time_ns(longer ? twice : once, iterations, buffer, clock);
         const double after = additions();
-        double& least = longer ? many : few;
-        if (std::max(before, after) <= kSteady * std::min(before, after))
-          least = std::min(least, 2 * ns / (before + after));
+        if (std::max(before, after) <= kSteady * std::min(before, after)) {
+          double& least = longer ? many : few;
+          least = std::min(least, ns);
+          cycle = std::min({cycle, before, after});
+        }
         before = after;
       }
     }
     if (few == kNone || many == kNone)
       return Error{ErrorCode::kUnsupported, "the clock rate never held still for 30 us; measure on a quieter machine",
                    ""};
-    groups.push_back(cycles(few, many));
-    least_few = std::min(least_few, few);
-    least_many = std::min(least_many, many);
+    groups.push_back((many - few) / cycle / (static_cast<double>(iterations) * length));
   }
   std::sort(groups.begin(), groups.end());
-  const double value = cycles(least_few, least_many);
+  const double value = groups[groups.size() / 2];
   if (value <= 0)
     return Error{ErrorCode::kUnsupported,
                  "twice the instructions took no more time: the clock is not to be trusted here", ""};
-  return Cycles{value, (groups.back() - groups.front()) / value};
+  // Without the least and the most: one disturbed group of seven is not the core's spread, as on a GPU.
+  return Cycles{value, (groups[kGroups - 2] - groups[1]) / value};
 }
 
 }  // namespace pinch::probe

@@ -240,7 +240,8 @@ std::vector<std::string> merge(Model& into, const Model& other) {
   for (const Overlap& pair : other.pairs) {
     const auto mine = std::find_if(into.pairs.begin(), into.pairs.end(),
                                    [&](const Overlap& p) { return p.first == pair.first && p.second == pair.second; });
-    if (mine != into.pairs.end() && mine->overlap && !pair.overlap) continue;
+    const bool spoils = mine != into.pairs.end() && mine->overlap && mine->mark.empty() && !pair.mark.empty();
+    if (spoils || (mine != into.pairs.end() && mine->overlap && !pair.overlap)) continue;
     std::erase_if(into.pairs, [&](const Overlap& p) { return p.first == pair.first && p.second == pair.second; });
     into.pairs.push_back(pair);
   }

@@ -78,7 +78,7 @@ Result<Model> parse_model(std::string_view json, const std::string& where);
 Result<void> may_merge(const Model& into, const Model& other, const std::string& where);
 
 /// Takes every entry of `other` that `into` lacks or has from a worse origin; a measured entry also replaces a measured
-/// one. One line for each entry that both have: which was kept.
+/// one, and so does a pair, but a marked one none that is not. One line for each entry that both have: which was kept.
 std::vector<std::string> merge(Model& into, const Model& other);
 
 /// What a pair says of the units of its two: one where the mix takes as long as both in turn, two where it takes no

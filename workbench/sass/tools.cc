@@ -26,7 +26,7 @@ std::optional<std::string> in_build_folder(const std::string& name) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error) return std::nullopt;
-  const fs::path root = self.parent_path().parent_path() / "nvdisasm";
+  const fs::path root = self.parent_path().parent_path() / "cuda_tools";
   for (fs::recursive_directory_iterator it(root, error), end; !error && it != end; it.increment(error)) {
     if (it->path().filename() == name && it->path().parent_path().filename() == "bin" && is_program(it->path()))
       return it->path().string();

@@ -29,7 +29,7 @@ class TemporaryFile {
 };
 
 /// The program `name` of the CUDA tools: on PATH, under $CUDA_HOME/bin, /usr/local/cuda/bin, or in the build folder,
-/// where scripts/fetch_nvdisasm.sh installs the wheel nvidia-cuda-nvdisasm.
+/// where scripts/fetch_cuda_tools.sh installs those that are missing.
 [[nodiscard]] std::optional<std::string> find_cuda_tool(const std::string& name);
 
 /// Runs argv[0] (a path) and returns what it wrote to stdout.
