@@ -378,6 +378,11 @@ TEST(PtxLints, WantAFenceRoundALoopToo) {
   EXPECT_THAT(lints_of_ptx(head + wgmma + fence + back + store + "\tbra $L2;\n" + "$L3:\n" + back + "$L2:\n\tret;\n"),
               IsEmpty());                                                           // another role's
   EXPECT_THAT(lints_of_ptx(wgmma + store + "\t@%p1 bra $L2;\n$L2:\n"), IsEmpty());  // a branch that goes on
+  const std::string wait =
+      "\t{\n\tLAB_WAIT:\n\tmbarrier.try_wait.parity.shared::cta.b64 %p2, [%r8], %r9;\n"
+      "\t@%p2 bra DONE;\n\tbra LAB_WAIT;\n\tDONE:\n\t}\n";  // each with labels of its own
+  EXPECT_EQ(lints_of_ptx(head + wait + wgmma + store + wait + back).size(), 1u);
+  EXPECT_THAT(lints_of_ptx(head + wait + wgmma + store + wait + fence + back), IsEmpty());
   EXPECT_EQ(lints_of_ptx(head + wgmma + "$L2:\n" + store + "\t@%p2 bra $L2;\n" + back + back).size(), 1u);  // once
 }
 

@@ -29,6 +29,13 @@ class PtxReader {
   static constexpr std::string_view kNameCharacters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$%";
 
+  // All further in is one: no compiler nests so deep, and a branch is looked up in each.
+  static constexpr int kMostScopes = 64;
+  struct Scope {
+    std::map<std::string_view, std::size_t> labels;
+    std::vector<std::size_t> branches;
+  };
+
  public:
   explicit PtxReader(std::string_view text) : text_(text) {}
 
@@ -51,11 +58,12 @@ class PtxReader {
     if (!inside_) return declaration(s);
     while (!s.empty()) {
       if (s.front() == '{') {
-        ++depth_;
+        if (++depth_ <= kMostScopes) scopes_.emplace_back();
         s = trim(s.substr(1));
       } else if (s.front() == '}') {
         s = trim(s.substr(1));
         if (--depth_ == 0) return close();
+        if (depth_ < kMostScopes) leave_scope();
       } else {
         s = statement(s);
       }
@@ -77,7 +85,7 @@ class PtxReader {
       pending_name_.clear();
       inside_ = true;
       depth_ = 1;
-      labels_.clear();
+      scopes_.assign(1, {});
     }
   }
 
@@ -87,7 +95,7 @@ class PtxReader {
     const std::size_t name = std::min(s.find_first_not_of(kNameCharacters), s.size());
     const std::string_view behind = trim(s.substr(name));
     if (name > 0 && !behind.empty() && behind.front() == ':' && behind.substr(0, 2) != "::") {
-      labels_[s.substr(0, name)] = functions_.back().instructions.size();
+      scopes_.back().labels[s.substr(0, name)] = functions_.back().instructions.size();
       return trim(behind.substr(1));
     }
     const std::string_view rest = end == std::string_view::npos ? std::string_view{} : trim(s.substr(end + 1));
@@ -103,25 +111,41 @@ class PtxReader {
     const auto space = s.find_first_of(" \t");
     made.opcode = s.substr(0, space);
     if (space != std::string_view::npos) made.operands = split_operands(s.substr(space));
+    if (made.is("bra") && !made.operands.empty())
+      scopes_.back().branches.push_back(functions_.back().instructions.size());
     functions_.back().instructions.push_back(std::move(made));
     return rest;
+  }
+
+  // Inline assembly has labels of its own between braces, often the same in each: what a scope does not hold is around
+  // it.
+  void leave_scope() {
+    const Scope scope = std::move(scopes_.back());
+    scopes_.pop_back();
+    for (const std::size_t branch : scope.branches) {
+      PtxInstruction& from = functions_.back().instructions[branch];
+      const auto found = scope.labels.find(from.operands[0]);
+      if (found != scope.labels.end()) {
+        from.target = static_cast<int>(found->second);
+      } else if (!scopes_.empty()) {
+        scopes_.back().branches.push_back(branch);
+      }
+    }
   }
 
   // A branch back to a label makes what lies between a loop; the shortest around an instruction is its innermost.
   void close() {
     if (!inside_) return;
     inside_ = false;
+    while (!scopes_.empty()) leave_scope();
     auto& code = functions_.back().instructions;
     struct Span {
       std::size_t first, last;
     };
     std::vector<Span> spans;
     for (std::size_t i = 0; i < code.size(); ++i) {
-      if (!code[i].is("bra") || code[i].operands.empty()) continue;
-      const auto found = labels_.find(code[i].operands[0]);
-      if (found == labels_.end()) continue;
-      code[i].target = static_cast<int>(found->second);
-      if (found->second <= i) spans.push_back({found->second, i});
+      const auto target = static_cast<std::size_t>(code[i].target);
+      if (code[i].target >= 0 && target <= i) spans.push_back({target, i});
     }
     // Shortest first; an instruction keeps the first that it gets, and `next` leads past those that have one.
     std::vector<std::size_t> order(spans.size()), next(code.size() + 1);
@@ -144,7 +168,7 @@ class PtxReader {
 
   std::string_view text_;
   std::vector<PtxFunction> functions_;
-  std::map<std::string_view, std::size_t> labels_;
+  std::vector<Scope> scopes_;
   std::string pending_name_;
   std::uint32_t line_ = 0;
   int depth_ = 0;
