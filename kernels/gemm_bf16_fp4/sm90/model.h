@@ -21,6 +21,17 @@ struct ModelProblem {
   pinch::OutputType output = pinch::OutputType::kBf16;
 };
 
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b != 0);
+}
+/// Of one weight and its part of a scale.
+inline double weight_bytes(Fp4Format format) {
+  return format == Fp4Format::kNvfp4 ? 4.5 / 8 : 4.25 / 8;
+}
+inline double output_bytes(pinch::OutputType output) {
+  return output == pinch::OutputType::kBf16 ? 2 : 4;
+}
+
 /// What a launch is to the models that count: tiles, waves and traffic, not time.
 struct Grid {
   double tile_n = 0, tile_m = 0;  ///< of a CTA: channels, rows

@@ -100,40 +100,58 @@ __device__ __forceinline__ void prefetch_activations(const StreamParams& p) {
   }
 }
 
-/// Starts copying this block's slice of the activations to shared memory; `barrier` counts it. Where two blocks want
-/// the same slice, each fetches half of it for both: all blocks read the same bytes at once, and for eight rows that is
-/// as much traffic from L2 as 4096x4096 weights. Columns past k become zeros, since the weights there are zeros and
-/// must not meet a NaN. Blocks start at different places, since in the same order they would queue at one L2 slice.
-__device__ __forceinline__ void fetch_activations(const StreamParams& p, std::uint32_t x_smem, std::uint32_t barrier,
-                                                  int first_tile, int tiles) {
-  constexpr int kPieceBytes = 2048;
-  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x),
-            block = static_cast<int>(blockIdx.x);
-  const int first_col = first_tile * kTileCols, cols = min(tiles * kTileCols, p.args.k - first_col);
-  if (thread == 0) {
-    ptx::mbarrier_init(barrier, 1);
-    ptx::fence_mbarrier_init();
-  }
+/// By the copy engine, part after part, each counted on a barrier of its own, so that the first k tiles are multiplied
+/// while the others come. Where two blocks want the same slice, each fetches half of it for both: all blocks read the
+/// same bytes at once, and for eight rows that is as much traffic from L2 as 4096x4096 weights. Blocks start at
+/// different rows, since in the same order they would queue at one L2 slice.
+__device__ __forceinline__ void copy_activations(const StreamParams& p, std::uint32_t x_smem, std::uint32_t barriers,
+                                                 int first_col, int cols) {
+  constexpr int kPieceCols = kTileCols << kLeastPartLog2;
+  const int thread = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x);
+  const int part_cols = kTileCols << p.part_log2, part = thread * part_cols;
+  const bool two = p.fetch == Fetch::kTwoBlocks;
+  if (part < cols && thread < kMostParts) ptx::mbarrier_init(barriers + thread * 8, 1);
+  if (thread < 32) ptx::fence_mbarrier_init();
+  if (two) ptx::barrier_cluster_arrive_relaxed();
+  if (thread >= 32) return;
+  if (two) ptx::barrier_cluster_wait();  // the other block's barriers are there
+  if (part < cols && thread < kMostParts)
+    ptx::mbarrier_arrive_expect_tx(barriers + thread * 8, p.args.m * min(part_cols, cols - part) * 2);
   __syncwarp();
-  if (p.share == 2) ptx::barrier_cluster_arrive_relaxed();
-  if (thread < 32) {
-    if (p.share == 2) ptx::barrier_cluster_wait();  // the other block's barrier is there
-    if (thread == 0) ptx::mbarrier_arrive_expect_tx(barrier, p.args.m * cols * 2);
-    __syncwarp();
-    const int pieces = (cols * 2 + kPieceBytes - 1) / kPieceBytes, total = p.args.m * pieces;
-    const int rank = block % p.share, turned = block - rank;
+  const int total = p.args.m * ((cols + kPieceCols - 1) / kPieceCols);
+  const int share = two ? 2 : 1, rank = block % share;
 #pragma unroll 1
-    for (int i = thread * p.share + rank; i < total; i += 32 * p.share) {
-      const int u = (i + turned) % total, row = u / pieces, at = u % pieces * kPieceBytes;
-      const std::uint32_t to = x_smem + row * p.x_stride_bytes + at;
-      const auto* from = reinterpret_cast<const std::uint8_t*>(p.args.a + row * p.args.lda + first_col) + at;
-      const int bytes = min(kPieceBytes, cols * 2 - at);
-      if (p.share == 2) {
-        ptx::cp_async_bulk_shared_global_multicast(to, from, bytes, barrier, 3);
-      } else {
-        ptx::cp_async_bulk_shared_global(to, from, bytes, barrier);
-      }
+  for (int i = thread * share + rank; i < total; i += 32 * share) {
+    const int piece = i / p.args.m, row = (i + block - rank) % p.args.m, col = piece * kPieceCols;
+    const std::uint32_t to = x_smem + row * p.x_stride_bytes + col * 2;
+    const auto* from = p.args.a + row * p.args.lda + first_col + col;
+    const int bytes = min(kPieceCols, cols - col) * 2;
+    const std::uint32_t barrier = barriers + (piece >> (p.part_log2 - kLeastPartLog2)) * 8;
+    if (two) {
+      ptx::cp_async_bulk_shared_global_multicast(to, from, bytes, barrier, 3);
+    } else {
+      ptx::cp_async_bulk_shared_global(to, from, bytes, barrier);
     }
+  }
+}
+
+/// Starts copying this block's slice of the activations to shared memory; fetched_activations ends it. Columns past k
+/// become zeros, since the weights there are zeros and must not meet a NaN.
+__device__ __forceinline__ void fetch_activations(const StreamParams& p, std::uint32_t x_smem, std::uint32_t barriers,
+                                                  int first_tile, int tiles) {
+  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+  const int first_col = first_tile * kTileCols, cols = min(tiles * kTileCols, p.args.k - first_col);
+  if (p.fetch == Fetch::kThreads) {
+#pragma unroll 1
+    for (int row = 0; row < p.args.m; ++row) {
+#pragma unroll 2
+      for (int col = thread * 8; col < cols; col += threads * 8)
+        ptx::cp_async_cg_16(x_smem + row * p.x_stride_bytes + col * 2, p.args.a + row * p.args.lda + first_col + col,
+                            true);
+    }
+    ptx::cp_async_commit_group();
+  } else {
+    copy_activations(p, x_smem, barriers, first_col, cols);
   }
   if (cols < tiles * kTileCols) {  // half a k tile is missing: 64 bytes a row
 #pragma unroll 1
@@ -141,6 +159,31 @@ __device__ __forceinline__ void fetch_activations(const StreamParams& p, std::ui
       ptx::st_shared_v4(x_smem + i / 4 * p.x_stride_bytes + cols * 2 + i % 4 * 16, 0.f, 0.f, 0.f, 0.f);
     }
   }
+}
+
+/// What a warp knows of the activations that have come.
+struct Activations {
+  std::uint32_t barriers;
+  int part_log2;
+  int here;  // parts
+
+  /// Waits until the part with k tile `tile` of the slice is there, and those before it.
+  __device__ __forceinline__ void await(int tile) {
+    for (; here <= tile >> part_log2; ++here) {
+      while (!ptx::mbarrier_try_wait_parity(barriers + here * 8, 0)) {
+      }
+    }
+  }
+};
+
+/// Ends fetch_activations: those of the threads are there, those of the copy engine may be awaited. Each warp has asked
+/// for `kAfter` k tiles since.
+template <int kAfter>
+__device__ __forceinline__ Activations fetched_activations(const StreamParams& p, std::uint32_t barriers) {
+  if (p.fetch == Fetch::kThreads) ptx::cp_async_wait_group<kAfter>();
+  __syncthreads();
+  if (p.fetch == Fetch::kTwoBlocks && threadIdx.x >= 32) ptx::barrier_cluster_wait();
+  return {barriers, p.part_log2, p.fetch == Fetch::kThreads ? kMostParts : 0};
 }
 
 /// acc += weights of one slot times the activations at `x`, a shared address a lane.
@@ -349,10 +392,8 @@ __global__ void __launch_bounds__(Traits::kMaxThreads, 1) stream_kernel(const __
   // The activations come through the same queues as the weights: more weights before them and they come late (w16 r2
   // f4 at 4096x4096: 3.4 instead of 2.2 us into the kernel), and nothing is multiplied until then.
   fill_ring(0, kInFlight / 2);
-  __syncthreads();
-  if (p.share == 2 && threadIdx.x >= 32) ptx::barrier_cluster_wait();
-  while (!ptx::mbarrier_try_wait_parity(smem, 0)) {
-  }
+  Activations activations = fetched_activations<kInFlight / 2>(p, smem);
+  if (segment.k_end > 0) activations.await(min(k_tile, segment.k_end - 1));
   fill_ring(kInFlight / 2, kInFlight);
 
   // ldmatrix.x4: lanes 8i..8i+7 give the rows of matrix i = columns 8i..8i+7 of the k16 pair.
@@ -379,6 +420,7 @@ __global__ void __launch_bounds__(Traits::kMaxThreads, 1) stream_kernel(const __
     }
     const int left = segment.k_end - k_tile, next_left = next.k_end - next_k_tile;
     const std::uint32_t x_now = x + k_tile * (kTileCols * 2);
+    activations.await(min(k_tile + (kInFlight - 1) * kTeamWarps, segment.k_end - 1));
 #pragma unroll
     for (int u = 0; u < kInFlight; ++u) {
       const StreamSlot<Traits> slot = ring.take(u);
@@ -392,6 +434,7 @@ __global__ void __launch_bounds__(Traits::kMaxThreads, 1) stream_kernel(const __
     m16_at = next_at;
     starts = last;
   }
+  activations.await(tiles - 1);  // the other block's copies come here as long as this one lives
   if (p.split_log2 > 0) reduce_cluster<Traits>(p, cluster, split);
 }
 

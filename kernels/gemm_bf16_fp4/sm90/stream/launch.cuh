@@ -31,15 +31,17 @@ cudaError_t launch(const StreamTactic& t, const StreamArgs& args, const StreamDe
   p.split_log2 = level;
   p.balance = t.balance == 1;
   const int pieces = t.balance == 1 ? p.row_groups * p.col_tiles : p.row_groups;  // what is dealt to teams
-  p.share = t.split_k == 1 && d.clusters[1] > 0 ? 2 : 1;
-  const int cluster_level = p.share == 2 ? 1 : level;
+  p.fetch = fetch_of(t, {args.m, args.n, args.k}, d);
+  const int share = p.fetch == Fetch::kTwoBlocks ? 2 : 1;
+  const int cluster_level = share == 2 ? 1 : level;
   const int useful = (pieces + teams - 1) / teams;
-  const int resident = d.clusters[cluster_level] * p.share * t.blocks_per_sm;
-  const int clusters = (std::min(resident, useful) + p.share - 1) / p.share * p.share;  // of split_k blocks
+  const int resident = d.clusters[cluster_level] * share * t.blocks_per_sm;
+  const int clusters = (std::min(resident, useful) + share - 1) / share * share;  // of split_k blocks
   p.step = clusters * teams;
   p.team_tiles = pieces / p.step;
   p.team_remainder = pieces % p.step;
   p.factor = args.acc_scale * args.alpha;
+  p.part_log2 = smem.part_log2;
   p.x_stride_bytes = smem.x_stride_bytes;
   p.x_offset_bytes = smem.x_offset_bytes;
   p.reduce_offset_bytes = smem.reduce_offset_bytes;

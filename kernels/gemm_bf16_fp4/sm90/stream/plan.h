@@ -28,6 +28,22 @@ struct StreamDevice {
   int clusters[4];  // resident clusters of 1, 2, 4, 8 blocks, one block an SM
 };
 
+/// How a block gets its slice of the activations.
+enum class Fetch {
+  kThreads,     // every thread copies 16 bytes at a time
+  kCopyEngine,  // in runs of a row
+  kTwoBlocks,   // the same, two blocks of a cluster each half of it for both
+};
+
+/// Activations of few bytes are there sooner without the copy engine, its barriers and a cluster (m = 1, k = 4096 and
+/// 6656: up to 0.8 us); from 16 KB on that is slower, and two blocks that fetch them once spare L2 (m = 2, k = 4096:
+/// 0.5 us). Decisions 0061 and 0065.
+inline Fetch fetch_of(const StreamTactic& t, const StreamProblem& p, const StreamDevice& d) {
+  constexpr std::int64_t kManyBytes = 16 * 1024;
+  if (std::int64_t{p.m} * p.k * 2 < kManyBytes) return Fetch::kThreads;
+  return t.split_k == 1 && d.clusters[1] > 0 ? Fetch::kTwoBlocks : Fetch::kCopyEngine;
+}
+
 /// Why this tactic cannot run this problem, or nullptr. Each text is the rule's name in sweeps.
 inline const char* illegal(const StreamTactic& t, const StreamProblem& p, const StreamDevice& d) {
   if (const char* why = illegal(t)) return why;

@@ -40,8 +40,9 @@ struct StreamParams {
   bool balance;
   int team_tiles;  // balance: k tiles a team, and how many teams take one more
   int team_remainder;
-  float factor;        // acc_scale * alpha
-  int share;           // blocks of a cluster that fetch the same activations, each its part for all: 1 or 2
+  float factor;  // acc_scale * alpha
+  Fetch fetch;
+  int part_log2;       // k tiles of a part of the activations
   int x_stride_bytes;  // between staged activation rows
   int x_offset_bytes;
   int reduce_offset_bytes;
