@@ -30,18 +30,18 @@ Result<std::string> read_text(const std::string& path, const char* otherwise) {
 }
 
 // An architecture that the program carries ("sm_90a"), or a file of either schema.
-Result<probe::Bound> bound_on(const std::string& machine, const probe::Counts& counts) {
+Result<probe::Bound> bound_on(const std::string& machine, const probe::Counts& counts, int sub_partitions) {
   if (machine.rfind("sm_", 0) == 0) {
     PINCH_ASSIGN(rates, sass::Machine::of(machine));
-    return probe::bound(counts, *rates);
+    return probe::bound(counts, *rates, sub_partitions);
   }
   PINCH_ASSIGN(text, read_text(machine, "sm_80, sm_90a, sm_100a, sm_103a, or a file that `pinch probe --out` wrote"));
   if (text.find("\"pinch-gpu-rates/1\"") != std::string::npos) {
     PINCH_ASSIGN(rates, sass::Machine::parse(text, machine));
-    return probe::bound(counts, rates);
+    return probe::bound(counts, rates, sub_partitions);
   }
   PINCH_ASSIGN(model, probe::parse_model(text, machine));
-  return probe::bound(counts, model);
+  return probe::bound(counts, model, sub_partitions);
 }
 
 nlohmann::ordered_json to_json(const probe::Bound& bound) {
@@ -101,13 +101,13 @@ int run_moves(const BoundOptions& options, const probe::Bound& before,
 }
 
 // Counts that were typed or are a loop's, by the rates of --machine.
-int run_counts(const BoundOptions& options, probe::Counts counts) {
-  const auto before = bound_on(options.machine, counts);
+int run_counts(const BoundOptions& options, probe::Counts counts, int sub_partitions) {
+  const auto before = bound_on(options.machine, counts, sub_partitions);
   if (!before) return report(before.error());
   return run_moves(options, *before, [&](const std::string& move) -> Result<probe::Bound> {
     PINCH_ASSIGN(moved, probe::move_counts(counts, move));
     counts = std::move(moved);
-    return bound_on(options.machine, counts);
+    return bound_on(options.machine, counts, sub_partitions);
   });
 }
 
@@ -117,7 +117,7 @@ int run_loop(const BoundOptions& options) {
   if (!text) return report(text.error());
   auto loop = probe::loop_cost(*text, options.sass, options.kernel, options.loop);
   if (!loop) return report(loop.error());
-  if (!options.machine.empty()) return run_counts(options, loop->counts);
+  if (!options.machine.empty()) return run_counts(options, loop->counts, loop->sub_partitions);
   return run_moves(options, probe::bound(*loop), [&](const std::string& move) -> Result<probe::Bound> {
     PINCH_ASSIGN(moved, probe::move_in_loop(*loop, move));
     *loop = std::move(moved);
@@ -131,7 +131,7 @@ int run(const BoundOptions& options) {
     return report({ErrorCode::kInvalidArgument, "give --machine and --counts, or --sass and --kernel", ""});
   auto counts = probe::parse_counts(options.counts);
   if (!counts) return report(counts.error());
-  return run_counts(options, std::move(*counts));
+  return run_counts(options, std::move(*counts), sass::kSubPartitions);
 }
 
 }  // namespace
@@ -142,8 +142,8 @@ void add_bound(CLI::App& app, int& status) {
   auto* machine =
       command->add_option("--machine", options->machine, "sm_80, sm_90a, sm_100a, sm_103a, or a machine model file");
   machine->type_name("ARCH|FILE");
-  auto* counts =
-      command->add_option("--counts", options->counts, "Warp instructions of one sub-partition: MUFU.EX2=128,F2FP=64");
+  auto* counts = command->add_option(
+      "--counts", options->counts, "Warp instructions of one sub-partition, or those of a core: MUFU.EX2=128,F2FP=64");
   counts->type_name("NAME=N,...");
   command
       ->add_option("--sass", options->sass,

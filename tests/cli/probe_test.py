@@ -183,6 +183,14 @@ class BoundTest(CliTest):
         self.assertIn("SEL was not measured", text)
         self.assertIn("FADD is of the unit that is stated", text)
 
+    def test_takes_the_rates_of_a_core(self):
+        model = MACHINES / "emerald-rapids-rates.json"
+        bound = self.json_of("bound", "--machine", model, "--counts", "dot.bf16.512=8,div.512=2")
+        rates = {e["name"]: e["value"] for e in json.loads(model.read_text())["entries"]}
+        self.assertEqual(bound["bound_by"], "div.512")
+        self.assertAlmostEqual(bound["bound_cycles"], 2 / rates["div.512"])
+        self.refuses("bound", "--machine", model, "--counts", "fnord=1", says=["fnord", "div.512"])
+
     def test_refuses_what_it_does_not_know(self):
         self.refuses("bound", "--machine", self.folder, "--counts", "FFMA=1", says="is a folder")
         self.refuses("bound", says="--counts")

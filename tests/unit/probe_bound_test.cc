@@ -3,6 +3,7 @@
 
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/support/probe_entry.h"
@@ -129,6 +130,37 @@ TEST(Bounds, LetAPairOfTheModelOverruleTheStatedPipes) {
   EXPECT_EQ(two->units.at("lop3"), 20);
   EXPECT_EQ(two->units.at("fmax"), 20);
   EXPECT_TRUE(two->sharing_unknown.empty());
+}
+
+TEST(Bounds, GiveOneSubPartitionItsShareOfWhatFourHaveTogether) {
+  const Model model = hopper({{"lds.32", "LDS", 32}, {"ffma", "FFMA", 128}});
+  const Counts counts{{"LDS", 8}, {"FFMA", 4}, {"STS", 4}};
+  for (const auto& [partitions, lsu] : {std::pair(4, 8 * 4 + 4 * 4.0), {1, 8 + 4.0}}) {
+    const auto result = bound(counts, model, partitions);
+    ASSERT_TRUE(result.ok()) << result.error().message();
+    EXPECT_EQ(result->units.at("lsu"), lsu);
+    EXPECT_EQ(result->units.at("fma"), 4);
+    EXPECT_EQ(bound(counts, *sass::Machine::of("sm_90a").value(), partitions)->units.at("lsu"), lsu);
+  }
+}
+
+TEST(Bounds, TakeTheRatesOfACore) {
+  Model model;
+  model.name = "core";
+  for (const auto& [name, rate] : {std::pair("fma.512", 2.0), {"add.512", 2.0}, {"div.512", 0.1}}) {
+    model.entries.push_back(entry_of(name, rate, Origin::kMeasured));
+    model.entries.back().unit = "instructions/cycle/core";
+  }
+  model.entries[0].group = model.entries[1].group = "add.512";
+  model.pairs = {{"add.512", "div.512", 1.9, 1.95, 0, true, ""}};
+  const auto result = bound({{"fma.512", 6}, {"add.512", 4}, {"div.512", 2}, {"fnord", 100}}, model);
+  ASSERT_TRUE(result.ok()) << result.error().message();
+  EXPECT_THAT(result->without_rate, ElementsAre("fnord"));
+  EXPECT_EQ(result->units.at("add.512"), 5);
+  EXPECT_EQ(result->by, "div.512");
+  EXPECT_EQ(result->cycles, 20);
+  EXPECT_EQ(result->units.count("issue"), 0u);
+  EXPECT_TRUE(result->sharing_unknown.empty());
 }
 
 TEST(Bounds, TakeWhatIsStatedOfWhatWasNotMeasuredAlone) {

@@ -15,19 +15,25 @@ namespace {
 
 using testing::HasSubstr;
 
-// SASS of one probe's loop, as text: `body` and the loop's own three instructions.
+constexpr char kClockRead[] = "CS2R R8, SR_CLOCKLO";
+
+// SASS of one probe's loop, as text: `body` and the loop's own three instructions, and what stands around it.
 CudaModule planted(const CudaProbe& probe, const std::string& kernel, int operations,
-                   const std::vector<std::string>& body) {
-  std::string text = "\t.target\tsm_90a\n\t.section\t.text." + kernel + ",\"ax\"\n.L_x_0:\n";
+                   const std::vector<std::string>& body, const std::vector<std::string>& ahead = {kClockRead},
+                   const std::vector<std::string>& behind = {kClockRead}) {
+  std::string text = "\t.target\tsm_90a\n\t.section\t.text." + kernel + ",\"ax\"\n";
   int offset = 0;
   const auto add = [&](const std::string& line) {
     text += fmt::format("  /*{:04x}*/  {} ;\n", offset, line);
     offset += 16;
   };
+  for (const std::string& line : ahead) add(line);
+  text += ".L_x_0:\n";
   for (const std::string& line : body) add(line);
   add("UIADD3 UR4, UR4, -0x1, URZ");
   add("ISETP.NE.AND P0, PT, RZ, UR4, PT");
   add("@P0 BRA `(.L_x_0)");
+  for (const std::string& line : behind) add(line);
   add("EXIT");
   CudaModule module;
   module.arch = "sm_90a";
@@ -116,6 +122,26 @@ TEST(CudaProof, SaysWhatItCouldNotSee) {
   proof.expected = proof.found = 4;
   proof.base_only = true;
   EXPECT_EQ(to_string(proof), "4 LDG.E.64 (base opcode only)");
+}
+
+TEST(CudaProof, CatchesAClockThatIsNotReadAroundTheLoop) {
+  const std::vector<std::string> body(2, "MUFU.EX2 R0, R0"), none, one{kClockRead}, two{kClockRead, kClockRead};
+  std::vector<std::string> inside = body;
+  inside.push_back(kClockRead);
+  const struct {
+    const std::vector<std::string>&body, &ahead, &behind;
+    bool proved;
+  } cases[] = {{body, one, one, true},  {body, none, two, false},   {body, two, none, false},  {body, one, none, false},
+               {body, two, one, false}, {inside, none, one, false}, {inside, one, none, false}};
+  for (const auto& c : cases) {
+    CudaModule module = planted(probe_named("ex2.f32"), "k", 2, c.body, c.ahead, c.behind);
+    ASSERT_TRUE(prove(module, {}).ok());
+    EXPECT_EQ(module.kernels[0].proved(), c.proved) << &c - cases;
+    if (!c.proved) {
+      EXPECT_EQ(to_string(module.kernels[0].proofs[0]),
+                "2 MUFU.EX2, but not one read of the clock ahead of the loop and one behind it");
+    }
+  }
 }
 
 TEST(CudaProof, CatchesProductsThatTheCompilerSerialised) {

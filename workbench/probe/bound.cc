@@ -69,8 +69,17 @@ std::string names_of(const Counts& counts) {
   return names;
 }
 
+bool is_lanes(const Entry& e) {
+  return e.unit == "lanes/clk/SM";
+}
+
 bool has_rate(const Entry& e) {
-  return e.unit == "lanes/clk/SM" && e.value;
+  return (is_lanes(e) || e.unit == "instructions/cycle/core") && e.value;
+}
+
+// Cycles that the unit is taken by one instruction: of a warp, on one of four sub-partitions; or of a core.
+double interval(const Entry& e) {
+  return (is_lanes(e) ? kLanesOfIssue : 1) / *e.value;
 }
 
 // By its name, else by its opcode: the first that has more modifiers than `name`, else the one that has most of them.
@@ -93,7 +102,8 @@ const Entry* rated_entry(const Model& model, const std::string& name, std::map<s
 // shows to be one. Where a pair shows two of one pipe to be apart, both are of no pipe.
 class Units {
  public:
-  Units(const Model& model, const sass::Machine* stated) : model_(model), stated_(stated) {
+  Units(const Model& model, const sass::Machine* stated, int sub_partitions)
+      : model_(model), stated_(stated), share_(static_cast<double>(sub_partitions) / sass::kSubPartitions) {
     for (std::size_t p = 0; p < joined_.size(); ++p) joined_[p] = p;
     for (const Overlap& pair : model.pairs) {
       const Sharing sharing = sharing_of(pair);
@@ -122,6 +132,7 @@ class Units {
     for (std::size_t p = kIssue + 1; p < cost.uses.size(); ++p) {
       double taken = static_cast<double>(cost.uses[p]);
       if (entry != nullptr) taken = p == *own ? interval(*entry) : std::min(taken, interval(*entry));
+      if (is_shared_by_sm(static_cast<sass::Pipe>(p))) taken *= share_;
       double& unit = units[name_of_unit(joined_[p])];
       unit = std::max(unit, taken);
     }
@@ -145,8 +156,6 @@ class Units {
  private:
   static constexpr auto kIssue = static_cast<std::size_t>(sass::Pipe::kIssue);
 
-  static double interval(const Entry& entry) { return kLanesOfIssue / *entry.value; }
-
   static std::optional<std::size_t> main_pipe(const sass::Cost& cost) {
     const auto most = std::max_element(cost.uses.begin() + kIssue + 1, cost.uses.end());
     if (!cost.listed || *most <= 0) return std::nullopt;
@@ -169,13 +178,14 @@ class Units {
 
   const Model& model_;
   const sass::Machine* stated_;
+  double share_;  // of what the sub-partitions of an SM have together
   std::array<std::size_t, sass::kPipes> joined_{};
   std::set<std::string> measured_, apart_;
 };
 
 // Adds what `count` of an instruction costs each unit; those of the whole SM less where fewer sub-partitions run it.
 Result<void> charge(std::map<std::string, double>& units, const std::string& name, double count,
-                    const sass::Machine& machine, int sub_partitions = sass::kSubPartitions) {
+                    const sass::Machine& machine, int sub_partitions) {
   sass::Instruction instruction;
   instruction.mnemonic = name;
   const sass::Cost cost = machine.cost(instruction);
@@ -247,11 +257,11 @@ Result<Counts> move_counts(const Counts& counts, const std::string& text) {
   return moved;
 }
 
-Result<Bound> bound(const Counts& counts, const sass::Machine& machine) {
+Result<Bound> bound(const Counts& counts, const sass::Machine& machine, int sub_partitions) {
   std::map<std::string, double> units;
   std::vector<std::string> without_rate;
   for (const auto& [name, count] : counts) {
-    const auto charged = charge(units, name, count, machine);
+    const auto charged = charge(units, name, count, machine, sub_partitions);
     if (charged) continue;
     without_rate.push_back(name);
     if (without_rate.size() == counts.size()) return charged.error();
@@ -304,13 +314,15 @@ Result<LoopCost> move_in_loop(const LoopCost& loop, const std::string& text) {
   return after;
 }
 
-Result<Bound> bound(const Counts& counts, const Model& model) {
+Result<Bound> bound(const Counts& counts, const Model& model, int sub_partitions) {
   std::shared_ptr<const sass::Machine> stated;
   if (!model.arch.empty()) {
     PINCH_ASSIGN(found, sass::Machine::of(model.arch));
     stated = std::move(found);
   }
-  const Units shared(model, stated.get());
+  const Units shared(model, stated.get(), sub_partitions);
+  const bool is_of_core = std::any_of(model.entries.begin(), model.entries.end(),
+                                      [](const Entry& e) { return has_rate(e) && !is_lanes(e); });
   Bound result;
   std::map<std::string, double> units;
   std::map<std::string, const Entry*> alone;  // by unit, the first of each that no pipe is stated for
@@ -326,7 +338,7 @@ Result<Bound> bound(const Counts& counts, const Model& model) {
     }
     if (entry == nullptr && !cost.listed) {
       result.without_rate.push_back(name);
-      units["issue"] += count;
+      if (!is_of_core) units["issue"] += count;
       if (result.without_rate.size() < counts.size()) continue;
       std::set<std::string> names;
       for (const Entry& other : model.entries) {
@@ -335,7 +347,7 @@ Result<Bound> bound(const Counts& counts, const Model& model) {
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("'{}' has no rate in {}; there are {}", name, model.name, fmt::join(names, " ")), ""};
     }
-    units["issue"] += count * shared.issue(cost, entry);
+    if (!is_of_core) units["issue"] += count * shared.issue(cost, entry);
     const auto of_pipes = shared.cycles(cost, entry);
     for (const auto& [unit, cycles] : of_pipes) units[unit] += count * cycles;
     if (!of_pipes.empty()) {
@@ -344,7 +356,7 @@ Result<Bound> bound(const Counts& counts, const Model& model) {
     }
     if (entry == nullptr) continue;
     const std::string& unit = entry->group.empty() ? entry->name : entry->group;
-    units[unit] += count * kLanesOfIssue / *entry->value;
+    units[unit] += count * interval(*entry);
     if (count > 0) alone.emplace(unit, entry);
   }
   for (const auto& [name, cycles] : units) {

@@ -35,17 +35,19 @@ struct Bound {
 };
 
 /// With the rates of an architecture (data/machines/sm_*.json). An instruction that it has no row for takes issue slots
-/// and is named in `without_rate`. Errors: kInvalidArgument where it has a row for none.
-Result<Bound> bound(const Counts& counts, const sass::Machine& machine);
+/// and is named in `without_rate`. `sub_partitions`: of the SM, that do the same. Errors: kInvalidArgument where it has
+/// a row for none.
+Result<Bound> bound(const Counts& counts, const sass::Machine& machine, int sub_partitions = sass::kSubPartitions);
 
 /// With a probe model: an entry is found by its name or by its opcode, whose further modifiers the count may leave out
 /// (the first of several, as `counted_as` says) or that may leave out some of the count's (the longest). Values must be
-/// "lanes/clk/SM". Units are the pipes of the model's architecture; pipes that a pair shows to be one are one,
-/// "fma+fma_heavy". An instruction without an entry, or whose entry is of two opcodes in turn, costs what that
-/// architecture states. Without an architecture, entries of a group share a unit, and what no pair shows to be one unit
-/// or two is added up apart and named in `sharing_unknown`: the bound may then be too low. Errors: kInvalidArgument,
-/// naming what there is, where there is a rate for none; kUnsupported for an architecture that is not known.
-Result<Bound> bound(const Counts& counts, const Model& model);
+/// "lanes/clk/SM" or, of a CPU, "instructions/cycle/core", whose issue is not known. Units are the pipes of the model's
+/// architecture; pipes that a pair shows to be one are one, "fma+fma_heavy". An instruction without an entry, or whose
+/// entry is of two opcodes in turn, costs what that architecture states. Without an architecture, entries of a group
+/// share a unit, and what no pair shows to be one unit or two is added up apart and named in `sharing_unknown`: the
+/// bound may then be too low. Errors: kInvalidArgument, naming what there is, where there is a rate for none;
+/// kUnsupported for an architecture that is not known.
+Result<Bound> bound(const Counts& counts, const Model& model, int sub_partitions = sass::kSubPartitions);
 
 /// One loop of a kernel, an iteration of one warp.
 struct LoopCost {

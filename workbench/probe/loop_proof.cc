@@ -34,6 +34,21 @@ bool is_timed(const sass::Instruction& i, const Timed& timed, bool by_map) {
   return is_opcode(i, timed.opcode, by_map) || (!timed.also.empty() && is_opcode(i, timed.also, by_map));
 }
 
+// What is timed is the loop: the clock is read once ahead of it, once behind its head, and never in it.
+bool is_clocked(const sass::Kernel& kernel, const sass::Flow& flow, const sass::Loop& loop) {
+  int ahead = 0, behind = 0;
+  for (int b = 0; b < static_cast<int>(flow.blocks.size()); ++b) {
+    const sass::Block& block = flow.blocks[static_cast<std::size_t>(b)];
+    for (int at = block.first; at < block.last; ++at) {
+      if (kernel.instructions[static_cast<std::size_t>(at)].operands.find("SR_CLOCK") == std::string_view::npos)
+        continue;
+      if (std::binary_search(loop.blocks.begin(), loop.blocks.end(), b)) return false;
+      ++(at < flow.blocks[static_cast<std::size_t>(loop.header)].first ? ahead : behind);
+    }
+  }
+  return ahead == 1 && behind == 1;
+}
+
 }  // namespace
 
 std::vector<Proof> prove(const sass::Kernel& kernel, const std::vector<Timed>& timed, bool by_map) {
@@ -78,6 +93,7 @@ std::vector<Proof> prove(const sass::Kernel& kernel, const std::vector<Timed>& t
     proof.opcode = timed[t].opcode;
     proof.also = timed[t].also;
     proof.base_only = by_map;
+    proof.clocked = by_map || longest == flow.loops.end() || is_clocked(kernel, flow, *longest);
     proof.expected = timed[t].count;
     for (std::size_t other = 0; other < count; ++other) {
       if (other != t && (mixed[t][other] || timed[other].opcode == proof.opcode)) proof.expected += timed[other].count;

@@ -16,7 +16,8 @@ struct Timed {
   std::string also = {};
 };
 
-/// What the longest loop of `kernel` holds of each opcode that it times, whose mnemonic must be the whole of it.
+/// What the longest loop of `kernel` holds of each opcode that it times, whose mnemonic must be the whole of it, and
+/// whether the clock is read around it.
 /// `by_map`: the mnemonics come from the opcode map, which knows few modifiers: the proof is of the base opcode only,
 /// and two opcodes that it cannot tell apart are expected together. Nothing is found in a kernel without a loop.
 [[nodiscard]] std::vector<Proof> prove(const sass::Kernel& kernel, const std::vector<Timed>& timed, bool by_map);

@@ -9,6 +9,10 @@ std::string to_string(const Proof& proof) {
     return fmt::format("{} {}, but {} {} where {} belong", proof.found, proof.opcode, proof.beside_found, proof.beside,
                        proof.beside_expected);
   }
+  if (proof.found == proof.expected && !proof.clocked) {
+    return fmt::format("{} {}, but not one read of the clock ahead of the loop and one behind it", proof.found,
+                       proof.opcode);
+  }
   if (!proof.proved()) {
     return fmt::format("expected {} {}, found {}{}", proof.expected, proof.opcode, proof.found,
                        proof.instead.empty() ? "" : fmt::format(" ({} instead)", proof.instead));

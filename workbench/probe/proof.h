@@ -15,11 +15,14 @@ struct Proof {
   int beside_expected = 0, beside_found = 0;
   std::string also = {};   ///< another opcode that counts as it; empty: none
   int of_also = 0;         ///< of `found`, those
+  bool clocked = true;     ///< the clock is read once ahead of the loop and once behind it, where operands are known
   bool base_only = false;  ///< the modifiers are not known: other types and cache levels would pass as well
 
   /// The loop holds exactly what is timed. `others` may stand beside it where the operation needs them (a range
   /// reduction, a move); the text of a figure names them.
-  [[nodiscard]] bool proved() const { return expected > 0 && found == expected && beside_found == beside_expected; }
+  [[nodiscard]] bool proved() const {
+    return expected > 0 && found == expected && beside_found == beside_expected && clocked;
+  }
 };
 
 /// "64 MUFU.EX2", "32 HFMA2 (16 of them HFMA2.MMA)", "64 LDG.E.64 (base opcode only)", "expected 64 MUFU.RCP, found 0
