@@ -24,10 +24,26 @@ class ProbeTest(CliTest):
             self.skipTest("no ptxas")
 
     def test_lists_every_probe_without_a_device(self):
-        text = self.succeeds("probe", "--list").stdout
-        for name in ("fma.512", "dot.bf16.512", "ex2.f32", "cvt.e2m1x2", "cvt.ue8m0x2", "dfma", "mma.e4m3", "ldmatrix.x2.trans",
-                     "wgmma.bf16.n256.registers", "bulk.load.2048", "mbarrier.round_trip"):
-            self.assertIn(name, text)
+        document = self.json_of("probe", "--list")
+        cuda = {probe["name"] for probe in document["cuda"]}
+        self.assertLessEqual(set("""
+            ex2.f32 ex2.f16x2 ex2.bf16x2 lg2.f32 rcp.f32 rsqrt.f32 tanh.f32 sin.f32
+            cvt.bf16x2 cvt.f16x2 cvt.e4m3x2 cvt.e5m2x2 cvt.e2m1x2 cvt.e3m2x2 cvt.ue8m0x2 unpack.e4m3x2 unpack.e5m2x2 unpack.e2m1x2
+            ffma ffma2 fmul fadd fmax fmax3 hfma2 hfma2.bf16 dfma imad imad.wide iadd3 lop3 prmt shf popc shfl redux vote
+            lds.32 lds.64 lds.128 sts.32 sts.64 sts.128 ldmatrix.x2.trans ldmatrix.x4 stmatrix.x1 stmatrix.x4 ldg.l1 ldg.l2 stg
+            mma.bf16 mma.e4m3 mma.e5m2 bulk.load.2048 bulk.store.2048 barrier.named barrier.block mbarrier.round_trip
+            """.split()), cuda)
+        for n in (8, 16, 32, 64, 128, 256):
+            for kind in ("bf16", "e4m3"):
+                self.assertLessEqual({f"wgmma.{kind}.n{n}", f"wgmma.{kind}.n{n}.registers"}, cuda)
+        cpu = {probe["name"]: probe["opcode"] for probe in document["cpu"]}
+        self.assertLessEqual(set("""
+            vfmadd231ps vmulps vaddps vmaxps vdpbf16ps vpdpbusd vcvtneps2bf16 vcvtne2ps2bf16 vpermb vpermw vpshufb vscalefps
+            vgetexpps vrcp14ps vrsqrt14ps vdivps vsqrtps vmovups""".split()), set(cpu.values()))
+        self.assertLessEqual({"load.512", "load.256", "store.512", "store.256", "load.64"}, set(cpu))
+        text = self.succeeds("probe", "--list", "--only", "^(fma.512|lop3)$").stdout
+        self.assertRegex(text, r"cpu +fma\.512 +vfmadd231ps")
+        self.assertRegex(text, r"cuda +lop3 +LOP3\.LUT +sm_80 on")
 
     def test_proves_every_cuda_probe_of_every_arch_with_no_gpu(self):
         self.need_ptxas()
@@ -231,6 +247,15 @@ class CompareRatesTest(CliTest):
         run = self.compare(self.write("lost", {**one_off, "p2": None}, "chip 7 rev b"), stated)
         self.assertEqual(run.returncode, FAILED, run)
         self.assertIn("not measured", run.stdout)
+
+    def test_holds_the_runs_that_are_kept(self):
+        rates = MACHINES / "h200-rates.json"
+        run = self.compare(rates, MACHINES / "h200-stated.json")
+        self.assertEqual(run.returncode, OK, run)
+        self.assertIn("NVIDIA H200: 13 of 13 within 3%\n", run.stdout)
+        run = self.compare(rates, ROOT / "data" / "h200" / "probe" / "again.json")
+        self.assertEqual(run.returncode, OK, run)
+        self.assertIn("NVIDIA H200: 162 of 162 within 3%\n", run.stdout)
 
     def test_says_so_on_another_device(self):
         stated = self.write("stated", self.STATED, "a chip", applies_to="^chip 7 ")

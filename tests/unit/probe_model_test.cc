@@ -141,8 +141,13 @@ TEST(MachineModel, EveryShippedOneIsWholeAndSaysWhatWasMeasured) {
     ASSERT_TRUE(model.ok()) << model.error().message();
     EXPECT_FALSE(model->entries.empty()) << name;
     const bool measured = std::string(name) == "h200-rates" || std::string(name) == "emerald-rapids-rates";
-    for (const Entry& entry : model->entries)
+    for (const Entry& entry : model->entries) {
       EXPECT_EQ(entry.origin == Origin::kMeasured, measured) << name << " " << entry.name;
+      if (!measured) continue;
+      EXPECT_TRUE(entry.value.has_value()) << name << " " << entry.name;
+      EXPECT_LE(entry.spread, kMaxSpread) << name << " " << entry.name;
+    }
+    for (const Overlap& pair : model->pairs) EXPECT_LE(pair.spread, kMaxSpread) << pair.first << " + " << pair.second;
   }
 }
 
