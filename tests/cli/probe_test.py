@@ -48,7 +48,7 @@ class ProbeTest(CliTest):
     def test_proves_every_cuda_probe_of_every_arch_with_no_gpu(self):
         self.need_ptxas()
         for arch in ARCHS:
-            document = self.json_of("probe", "--prove", "--arch", arch)
+            document = self.json_of("probe", "--prove", "--arch", arch, timeout=240)  # 12 s alone
             self.assertEqual(document["arch"], arch)
             self.assertGreater(len(document["probes"]), 400)
             for probe in document["probes"]:
