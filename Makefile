@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 PRESET ?= cpu
 
-.PHONY: build test tune setup configure cuda format format-check asan tsan fuzz clean
+.PHONY: build test tune setup configure cuda format format-check tidy asan tsan fuzz clean
 build: configure
 	cmake --build --preset $(PRESET) -j $(JOBS)
 
@@ -49,6 +49,11 @@ format:
 
 format-check: setup
 	git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format-14 --dry-run --Werror
+
+# What clang-tidy has to say, where it is installed; nothing depends on it. FILES='workbench/ladder/*.cc' asks about a part.
+FILES ?= src/*.cc kernels/*.cc workbench/*.cc apps/*.cc
+tidy: build
+	git ls-files $(FILES) | grep -v 'cuda\|backend\.' | xargs -P $(JOBS) -n 4 clang-tidy-14 -p $(if $(filter cpu,$(PRESET)),build,build-$(PRESET)) --quiet
 
 clean:
 	rm -rf build build-*

@@ -73,8 +73,21 @@ class WithDevice(CliTest):
         self.assertLessEqual(medians[first["best"]], medians[first["default"]] * (1 + first["tie_band"]))
         self.assertGreater(len(medians), 2)
         self.assertIn("driver", first["machine"]["device"])
-        self.assertIs(self.json_of(*arguments)["cached"], True)
+        cached = self.json_of(*arguments)
+        self.assertIs(cached["cached"], True)
+        self.assertEqual(cached["findings"], first["findings"])
         self.assertIs(self.json_of(*arguments, "--output", "f32")["cached"], False)
+
+    def test_the_rungs_read_the_kernels_that_run(self):
+        arguments = ("tune", "gemm", "--m", 512, "--n", 4096, "--k", 4096, "--device", "cuda", "--budget", 0.5, "--skip", "pipeline")
+        found = {finding["rung"]: finding for finding in self.json_of(*arguments, "--db", self.folder / "pinch.sqlite")["findings"]}
+        evidence = found["schedule"]["evidence"]
+        self.assertIn("wgmma_kernel", evidence["kernel"], "the streaming kernel ends at 32 rows")
+        self.assertEqual((evidence["role"], evidence["warps"] in (2, 4)), ("consumer", True))
+        self.assertGreater(evidence["pipes"]["tensor"], 0.3)
+        self.assertIn(found["schedule"]["verdict"], ("headroom", "ruled_out"))
+        self.assertIn("left out by --skip pipeline", found["pipeline"]["why"])
+        self.assertLessEqual(sum(finding["bound_percent"] or 0 for finding in found.values() if finding["verdict"] == "headroom"), 100)
 
 
 class AttentionWithDevice(CliTest):
@@ -106,5 +119,7 @@ class AttentionWithDevice(CliTest):
         for pick in document["picks"]:
             self.assertIn(pick["verdict"], ("ok", "unstable", "timeout"), pick)
             self.assertLess(pick["rel_l2"], 2**-7)
+        schedule = next(finding for finding in document["findings"] if finding["rung"] == "schedule")
+        self.assertIn("attention_kernel", schedule["evidence"]["kernel"])
         if document["decided"]:
             self.assertIs(self.json_of(*arguments)["cached"], True)
