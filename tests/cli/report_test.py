@@ -146,6 +146,17 @@ class File(ReportTest):
             self.assertIn(f"## {title}\n", markdown)
         self.assertEqual(self.succeeds("report", *self.names).stdout, markdown, "Markdown is what is printed")
 
+    def test_the_recorded_ladders_are_what_the_documents_say(self):
+        recorded = ROOT / "data" / "h200" / "ladder"
+        for page, problems in (("gemm", ("m1", "m128", "m2048")), ("attention", ("bf16", "fp8", "fp8qk", "fp4"))):
+            rows = re.findall(r"^\| (\w+) \| (\w+) \| ([\d.-]+) \|", (ROOT / "docs" / "kernels" / f"{page}.md").read_text(), re.M)
+            findings = [finding for problem in problems for finding in json.loads((recorded / f"{page}_{problem}.json").read_text())["findings"]]
+            said = [(each["rung"], each["verdict"], "-" if each["bound_percent"] is None else f"{each['bound_percent']:.1f}") for each in findings]
+            self.assertEqual(rows, said)
+        names = [str(path) for path in sorted(recorded.glob("*.json"))]
+        self.succeeds("report", *names, "--out", self.page)
+        self.assertGreater(len(Reader(self.page.read_text()).charts), 3 * len(names))
+
     def test_refuses_what_it_cannot_show(self):
         (self.folder / "other.json").write_text('{"a": 1}')
         self.refuses("report", "other.json", "--out", "o.html", says=["other.json", "no document of pinch tune"])

@@ -207,6 +207,26 @@ TEST(Ladder, AStalledProducerIsPipelines) {
   EXPECT_THAT(of(findings, Rung::kPipeline).why, HasSubstr("waits for producer"));
 }
 
+// The producer waits for the consumer's slots far longer than the consumer for it: the consumer is late.
+TEST(Ladder, ALateWorkerWaitsForWhatItsWaitIsCalled) {
+  test::TraceBuilder builder;
+  builder.names = {{{"producer"}, {"consumer", true}}, {{"full", 0}, {"empty", 1}}, {}};
+  auto& producer = builder.track(0, 0);
+  auto& consumer = builder.track(0, 1);
+  for (unsigned i = 0; i < 200; ++i) {
+    producer.step(1000 + 1000 * i, 0, i).wait(1900 + 1000 * i, 1, 800);
+    consumer.step(1000 + 1000 * i, 1, i).wait(1100 + 1000 * i, 0, 50);
+  }
+  producer.end(201000);
+  consumer.end(201000);
+  const TempFolder folder;
+  builder.write(folder / "trace");
+  const Waiting waiting = waiting_of(*trace::analyse(*trace::TraceFile::open(folder / "trace")), trace::Cost{});
+  EXPECT_EQ(waiting.evidence["late_role"], "consumer");
+  EXPECT_EQ(waiting.for_whom, "full");
+  EXPECT_NEAR(waiting.share, 0.05, 0.001);
+}
+
 TEST(Ladder, AWrongTacticIsProofs) {
   PlantedTask task;
   task.time_ns[1] = kLeastNs / 2;

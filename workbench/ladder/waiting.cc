@@ -12,15 +12,20 @@ Waiting waiting_of(const trace::Analysis& analysis, const trace::Cost& cost) {
   for (const trace::RoleReport& role : analysis.roles) {
     if (role.blamed > 0 && (late == nullptr || role.blamed > late->blamed)) late = &role;
   }
+  const auto works = [&](const trace::RoleReport& role) {
+    return analysis.matrix.role.empty() ? &role != late : role.feeds_matrix;
+  };
   const trace::RoleReport::WaitShare* longest = nullptr;
   for (const trace::RoleReport& role : analysis.roles) {
-    const bool works = analysis.matrix.role.empty() ? &role != late : role.feeds_matrix;
-    if (works) waiting.share = std::max(waiting.share, role.tracks_waiting);
+    if (!works(role)) continue;
+    waiting.share = std::max(waiting.share, role.tracks_waiting);
     for (const auto& wait : role.waits) {
       if (longest == nullptr || wait.fraction > longest->fraction) longest = &wait;
     }
   }
-  waiting.for_whom = late != nullptr ? late->name : longest != nullptr ? longest->name : "nobody";
+  // Where the working role is itself the one that is late, what it waits for is known by the wait's name alone.
+  const bool another = late != nullptr && !works(*late);
+  waiting.for_whom = another ? late->name : longest != nullptr ? longest->name : "nobody";
   waiting.evidence = {{"instrumented", true},
                       {"critical_role", analysis.critical_role},
                       {"late_role", late != nullptr ? nlohmann::ordered_json(late->name) : nullptr},
