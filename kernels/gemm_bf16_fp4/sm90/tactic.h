@@ -10,11 +10,11 @@ namespace pinch::gemm_bf16_fp4::sm90 {
 
 // One compiled kernel. n runs over output channels (rows of the weights), m over rows of the activations.
 struct WgmmaTile {
-  int tile_n = 128;   // 128 or 256
+  int tile_n = 128;   // 128, 192 or 256
   int tile_m = 128;   // width of one wgmma: 8 or a multiple of 16 up to 256
   int tile_k = 64;    // 64 or 128: columns a stage
   int stages = 4;     // depth of the shared-memory ring
-  int consumers = 2;  // warpgroups that decode and multiply: 2 or 4
+  int consumers = 2;  // warpgroups that decode and multiply: 2, 3 (tile_n 192) or 4
   int cluster_n = 1;  // CTAs along n that share one activation tile by multicast: 1, 2 or 4
   int cluster_k = 1;  // CTAs that split one tile's k and add up through distributed shared memory: 1, 2, 4 or 8
   int group = 2;      // k16 steps that are decoded and issued together: 2, or 4 with tile_k 128
@@ -59,13 +59,13 @@ constexpr int shared_bytes(const WgmmaTile& tile, int scale_tile_bytes) {
 
 // Why a tile cannot be compiled; empty if it can. Larger scale tiles (NVFP4) decide.
 constexpr std::string_view illegal(const WgmmaTile& tile) {
-  if (tile.tile_n != 128 && tile.tile_n != 256) return "tile_n must be 128 or 256";
+  if (tile.tile_n != 128 && tile.tile_n != 192 && tile.tile_n != 256) return "tile_n must be 128, 192 or 256";
   if (tile.tile_m != 8 && (tile.tile_m < 16 || tile.tile_m > 256 || tile.tile_m % 16 != 0))
     return "tile_m must be 8 or a multiple of 16 up to 256";
-  if (tile.consumers != 2 && tile.consumers != 4) return "consumers must be 2 or 4";
-  if (tile.tile_n < 64 * tile.consumers) return "tile_n must give each consumer 64 rows";
-  if (tile.consumers == 4 && tile.tile_m > 128)
-    return "accumulators of tile_m above 128 exceed a fourth of the registers";
+  if (tile.consumers < 2 || tile.consumers > 4) return "consumers must be 2, 3 or 4";
+  if (tile.tile_n % (64 * tile.consumers) != 0) return "tile_n must give each consumer the same number of 64 rows";
+  if (tile.consumers > 2 && tile.tile_m > 128)
+    return "accumulators of tile_m above 128 exceed the registers of three or four consumers";
   if (tile.tile_n == 256 && tile.tile_m > 128)
     return "accumulators of tile_n 256 x tile_m above 128 exceed the registers";
   if (tile.tile_k != 64 && tile.tile_k != 128) return "tile_k must be 64 or 128";

@@ -45,9 +45,9 @@ struct WgmmaTraits {
 
   static constexpr int kGroup = kTile.group;  // k16 steps decoded and issued together
 
-  // 384 threads start with 168 registers each, 640 with 96: 3 x 168 = 504 and 5 x 96 = 480 to share among the
-  // warpgroups.
-  static constexpr int kConsumerRegisters = kConsumers == 2 ? 232 : 112;
+  // 384 threads start with 168 registers each, 512 with 128, 640 with 96: 3 x 168 = 504, 4 x 128 = 512 and 5 x 96 = 480
+  // to share among the warpgroups.
+  static constexpr int kConsumerRegisters = kConsumers == 2 ? 232 : kConsumers == 3 ? 160 : 112;
   static constexpr int kProducerRegisters = kConsumers == 2 ? 40 : 32;  // the producer spills with 24
 
   static constexpr int kCodeTileBytes = sm90::kCodeTileBytes;
