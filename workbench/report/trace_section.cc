@@ -31,7 +31,7 @@ Figure roles_figure(const ordered_json& document) {
     const std::string name = text_of(role.at("name"));
     std::string waits;
     figure.bars->list.push_back({name + " busy",
-                                 name == document.at("critical_role") ? "best" : "other",
+                                 document.at("critical_role") == name ? "best" : "other",
                                  100 * role.at("busy").get<double>(),
                                  {},
                                  {}});
