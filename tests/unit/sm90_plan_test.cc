@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/gemm_bf16_fp4/sm90/plan.h"
+#include "kernels/gemm_bf16_fp4/sm90/stream/plan.h"
 #include "kernels/gemm_bf16_fp4/sm90/stream/tactic.h"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
@@ -147,6 +148,26 @@ TEST(StreamTactics, EveryListedInstanceHasALegalTacticThatParsesBack) {
   }
   StreamTactic parsed;
   EXPECT_FALSE(parse("stream/m1/r1", &parsed));
+}
+
+TEST(StreamActivations, AreCopiedByThreadsByTheEngineOrByTwoBlocks) {
+  const StreamDevice h200{132, kMaxSharedBytes, kMaxSharedBytes + 1024, {132, 66, 30, 15}};
+  const StreamDevice without_clusters{132, kMaxSharedBytes, kMaxSharedBytes + 1024, {132, 0, 0, 0}};
+  const StreamTactic whole, split{.split_k = 2};
+  EXPECT_EQ(fetch_of(whole, {1, 4096, 8160}, h200), Fetch::kThreads);  // 16,320 bytes
+  EXPECT_EQ(fetch_of(whole, {1, 4096, 8192}, h200), Fetch::kTwoBlocks);
+  EXPECT_EQ(fetch_of(whole, {2, 4096, 4096}, h200), Fetch::kTwoBlocks);
+  EXPECT_EQ(fetch_of(split, {2, 4096, 4096}, h200), Fetch::kCopyEngine);  // its cluster shares row groups
+  EXPECT_EQ(fetch_of(whole, {2, 4096, 4096}, without_clusters), Fetch::kCopyEngine);
+  EXPECT_EQ(fetch_of(whole, {1, 4096, 32}, without_clusters), Fetch::kThreads);
+}
+
+TEST(StreamActivations, PartsAreTheLeastThatTheBarriersCount) {
+  for (int tiles = 1; tiles <= 4096; ++tiles) {
+    const int log2 = stream_part_log2(tiles);
+    ASSERT_LE((tiles - 1) >> log2, kMostParts - 1) << tiles;
+    ASSERT_TRUE(log2 == kLeastPartLog2 || (tiles - 1) >> (log2 - 1) >= kMostParts) << tiles;
+  }
 }
 
 }  // namespace
