@@ -347,6 +347,24 @@ TEST(LadderCode, IsReadForTheWarpsThatALaunchHas) {
   EXPECT_THAT(read_launched(file, {"wgmma", 4, 1}).error().message(), HasSubstr("no machine code of wgmma"));
 }
 
+TEST(LadderCode, OfTwoLoopsThatMultiplyAlikeTheLongerIsAnEdge) {
+  const sass::Program program = sass::test::program_of("kernels.sm_90a.cubin");
+  sass::KernelReport report = sass::test::report_of(program, "wgmma_loop", {});
+  const auto alone = code_of(report);
+  for (const bool first : {true, false}) {
+    sass::KernelReport two = report;
+    sass::LoopReport edge = two.loops.front();
+    edge.instructions += 100;
+    edge.simulated_cycles = 2 * edge.simulated_cycles.value();
+    two.loops.insert(first ? two.loops.begin() : two.loops.end(), edge);
+    EXPECT_EQ(code_of(two)->evidence, alone->evidence);
+  }
+  for (sass::LoopReport& loop : report.loops) loop.pipes[static_cast<std::size_t>(sass::Pipe::kTensor)] = 0;
+  const auto behind = code_of(report);
+  ASSERT_FALSE(behind.ok()) << "its products are on no loop's path: any other loop would be taken for the hot one";
+  EXPECT_THAT(behind.error().message(), HasSubstr("behind branches"));
+}
+
 TEST(LadderCode, WhatIsWaitedForIsNotWastedByTheCode) {
   Evidence evidence = evidence_of_kernel("forced_spill", 16);
   const double alone = *of(climb(evidence, {}), Rung::kSchedule).bound_percent;

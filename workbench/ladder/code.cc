@@ -19,6 +19,8 @@ namespace {
 using sass::LoopReport;
 
 constexpr auto kTensor = static_cast<std::size_t>(sass::Pipe::kTensor);
+constexpr int kMostWarps = 16;  // of a sub-partition
+constexpr int kWarpgroupWarps = 4;
 
 const LoopReport* hot_loop(const sass::KernelReport& kernel) {
   // Of two that multiply as much the shorter one is the steady state, the other the edge, which masks besides.
@@ -123,8 +125,6 @@ Result<sass::Program> program_of(const std::string& file, const std::string& ker
   }
   return Error{ErrorCode::kNotFound, fmt::format("holds no machine code of {}", kernel), file};
 }
-
-constexpr int kMostWarps = 16, kWarpgroupWarps = 4;  // of a sub-partition; of a warpgroup
 
 }  // namespace
 
