@@ -67,6 +67,7 @@ class Builder {
   probe::Model build(const std::string& tools, const std::string& date) {
     model_.name = "h200-rates";
     model_.device = "NVIDIA H200";
+    model_.arch = "sm_90a";
     model_.date = date;
     model_.tools = {{"with", tools}};
     for (const Operation& op : kOperations) {

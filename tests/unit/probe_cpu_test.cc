@@ -225,6 +225,30 @@ TEST(CpuProbe, DecodesEveryLoopThatIsTimed) {
   for (wrong = 0; wrong < loops; ++wrong) EXPECT_EQ(figures(), wrong < 2 * 2 * 5 ? 3 : 4) << wrong;
 }
 
+TEST(CpuProbe, DecodesTheLoopsThatReadMemory) {
+  if (__builtin_cpu_supports("avx2") == 0) GTEST_SKIP() << "no AVX2";
+  measure::SystemClock clock;
+  CpuOptions options = of_256_bits("");
+  options.pairs = false;
+  options.time = [](const CpuLoops&, void*, int, measure::Clock&) -> Result<Cycles> { return Cycles{1, 0}; };
+  options.assemble = [](std::span<const Part> parts, int length) {
+    Part planted = parts[0];  // a store in the place of a load, a load too few
+    if (planted.operation.form == Form::kStream) planted.operation.form = Form::kStore;
+    return CpuLoop::assemble({&planted, 1}, planted.operation.form == Form::kChase ? length - 1 : length);
+  };
+  const auto model = measure_cpu(options, clock);
+  ASSERT_TRUE(model.ok()) << model.error().message();
+  int lost = 0;
+  for (const Entry& entry : model->entries) {
+    const bool reads = entry.name.starts_with("read.") || entry.name == "load.64.latency";
+    if (entry.opcode.empty()) continue;
+    EXPECT_EQ(entry.value.has_value(), !reads) << entry.name;
+    EXPECT_EQ(entry.mark, reads ? "not proved, so not run" : "") << entry.name;
+    lost += reads;
+  }
+  EXPECT_EQ(lost, 5);  // two levels by two, and the load
+}
+
 // A core whose fma and mul share a unit that shufb does not need; all of two a cycle.
 Result<Cycles> planted_core(const CpuLoops& loops, void*, int, measure::Clock&) {
   double of_fma = 0, of_shuffle = 0, waits = 0;
