@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/unit/sass_support.h"
 #include "workbench/sass/report_text.h"
 
@@ -127,6 +129,36 @@ TEST(SassMachine, ModelsNameASourceForEveryNumber) {
   ASSERT_FALSE(pipe_typo.ok());
   EXPECT_THAT(pipe_typo.error().message(), HasSubstr("unknown pipe 'fam'"));
   EXPECT_FALSE(parse(R"({"match":"FFMA","uses":{},"from":"s"},{"match":"FFMA","uses":{},"from":"s"})").ok());
+}
+
+TEST(SassMachine, FilesSayHowEveryNumberWasMade) {
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a", "sm_103a"}) {
+    const auto model =
+        nlohmann::json::parse(*test::read_all(fmt::format("{}/data/machines/{}.json", PINCH_SOURCE_DIR, arch)));
+    for (const auto& [name, source] : model.at("sources").items()) {
+      EXPECT_GT(source.at("method").get<std::string>().size(), 40u) << arch << " " << name;
+      EXPECT_EQ(source.at("measured").get<bool>(), source.contains("device")) << arch << " " << name;
+    }
+    for (const auto& [name, number] : model.at("scheduler").items())
+      EXPECT_TRUE(model.at("sources").contains(number.at("from"))) << arch << " " << name;
+    for (const auto& row : model.at("instructions"))
+      EXPECT_TRUE(model.at("sources").contains(row.at("from"))) << arch << " " << row.dump();
+    for (const char* number : {"uses", "latency"}) EXPECT_TRUE(model.at("units").contains(number)) << arch;
+  }
+}
+
+TEST(SassMachine, TellsWhatWasMeasuredFromWhatWasNot) {
+  // FFMA was timed on an H200; what a branch takes of its pipe and memory latencies were not, nor anything on sm_100a.
+  const test::Line add{kNext, "FFMA R0, R1, R2, R3"}, load{kNext, "LDG.E R4, desc[UR4][R6.64]"};
+  const Program hopper = program_of("kernels.sm_90a.cubin"), blackwell = program_of("kernels.sm_100a.cubin");
+  EXPECT_EQ(report_of(loop_of({add, add}), "loop").loops.at(0).uncalibrated, 1);
+  EXPECT_EQ(report_of(loop_of({add, load, load}), "loop").loops.at(0).uncalibrated, 3);
+  const KernelReport no_loop = report_of(hopper, "poly_unrolled"), assumed = report_of(blackwell, "hmma_loop");
+  EXPECT_TRUE(no_loop.calibrated);
+  EXPECT_THAT(table(no_loop, {}), testing::Not(HasSubstr("uncalibrated")));
+  EXPECT_FALSE(assumed.calibrated);
+  EXPECT_EQ(assumed.loops.at(0).uncalibrated, assumed.loops.at(0).instructions);
+  EXPECT_THAT(table(assumed, {}), HasSubstr("(sm_100a, uncalibrated)"));
 }
 
 TEST(SassMachine, MatchesWholeModifiersAndScalesByWidth) {
