@@ -201,7 +201,8 @@ Known<Waiting> waiting_of(Task& task, const TuneRequest& request, const TuneRepo
 Known<Code> code_of(Task& task, const TuneRequest& request, const TuneReport& report) {
   const bool asked = request.selection.asks(Rung::kSchedule) || request.selection.asks(Rung::kAlgebra);
   const std::string& tactic = report.result.conclusion.fastest;
-  if (!asked || tactic.empty()) return Silence{Answer::kNotMeasured, "no tactic was timed"};
+  if (!asked || (tactic.empty() && report.resources.sm_count > 0))
+    return Silence{Answer::kNotMeasured, "no tactic was timed"};
   return known_or_why(task.code(tactic));
 }
 
