@@ -3,10 +3,11 @@
 # untraced, coarse and detailed, as it is and with a delay planted in the loader and in the math warp; runs each in 20 interleaved
 # rounds; leaves times.csv (plant,level,round,ms) and one coarse and one detailed trace of each plant. `pinch trace read` of
 # FOLDER/loader.coarse.trace must blame the loader, of FOLDER/math.coarse.trace the math warp. Where PINCH names the program, it
-# traces the wgmma kernel too, as it is and with a delay planted in its producer and in its consumers, and must blame them.
+# traces the GEMM kernels and attention too, as they are and with a delay planted in the wgmma kernel's producer and consumers and in
+# attention's producer and softmax, and must blame them.
 # Exit status: 0 all ran right and was blamed right, 1 something failed, 2 usage, 3 no compiler, 77 no device (only built).
 set -u -o pipefail
-[ $# -eq 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.." || exit 2
@@ -48,23 +49,30 @@ for plant in ("none", "loader", "math"):
 PYTHON
 
 [ -n "${PINCH:-}" ] || exit 0
-blamed=0
-for plant in none producer consumer; do
+# trace NAME ROLE FILE SED ARGUMENT...: `pinch trace ARGUMENT...` of the sources with SED done to FILE; ROLE must be blamed, unless it is -
+status=0
+trace() {
+  local name=$1 role=$2 file=$out/sources/$3 edit=$4
+  shift 4
   rm -rf "$out/sources" && mkdir "$out/sources" && cp -r kernels include "$out/sources" || exit 1
-  kernel=$out/sources/kernels/gemm_bf16_fp4/sm90/kernel.cuh
-  case $plant in
-    producer) sed -i 's|if (!elected) continue;|__nanosleep(1500);\n      &|' "$kernel" ;;
-    consumer) sed -i 's|ptx::wgmma_commit_group();|&\n      __nanosleep(1500);|' "$kernel" ;;
-  esac
-  grep -q nanosleep "$kernel" || [ $plant = none ] || { echo "trace_gpu: no place for the $plant delay" >&2; exit 1; }
-  PINCH_SOURCE=$out/sources "$PINCH" trace gemm --device cuda --m 2048 --n 4096 --k 4096 --json "$out/gemm_$plant.json" >"$out/gemm_$plant.txt" 2>&1 ||
-    { cat "$out/gemm_$plant.txt" >&2; exit 1; }
-  python3 - "$out/gemm_$plant.json" $plant <<'PYTHON' || blamed=1
+  sed -i "$edit" "$file"
+  grep -q nanosleep "$file" || [ "$role" = - ] || { echo "trace_gpu: no place for the delay of $name" >&2; exit 1; }
+  PINCH_SOURCE=$out/sources "$PINCH" trace "$@" --device cuda --json "$out/$name.json" >"$out/$name.txt" 2>&1 || { cat "$out/$name.txt" >&2; exit 1; }
+  python3 - "$out/$name.json" "$name" "$role" <<'PYTHON' || status=1
 import json, sys
 trace = json.load(open(sys.argv[1]))
-print(f"gemm, {sys.argv[2]}: critical {trace['critical_role']}, coarse {trace['inflation']['coarse']:+.1%}, detailed {trace['inflation']['detailed']:+.1%}")
-sys.exit(sys.argv[2] not in ("none", trace["critical_role"]))
+print(f"{sys.argv[2]}: critical {trace['critical_role']}, coarse {trace['inflation']['coarse']:+.1%}, detailed {trace['inflation']['detailed']:+.1%}")
+sys.exit(sys.argv[3] not in ("-", trace["critical_role"]))
 PYTHON
-done
+}
+gemm=(gemm --m 2048 --n 4096 --k 4096) wgmma=kernels/gemm_bf16_fp4/sm90/kernel.cuh
+trace gemm_none - $wgmma '' "${gemm[@]}"
+trace gemm_planted_producer producer $wgmma 's|if (!elected) continue;|__nanosleep(1500);\n      &|' "${gemm[@]}"
+trace gemm_planted_consumer consumer $wgmma 's|ptx::wgmma_commit_group();|&\n      __nanosleep(1500);|' "${gemm[@]}"
+trace gemm_stream_none - $wgmma '' gemm --m 16 --n 4096 --k 4096
+attention=(attention --batch 4 --heads 16 --seq 4096) sm90=kernels/attention/sm90
+for pv in bf16 fp8 fp4; do trace attention_${pv}_none - $sm90/kernel.cuh '' "${attention[@]}" --pv $pv; done
+trace attention_planted_softmax softmax $sm90/kernel.cuh 's|^      Softmax<T>::write(s, p);|      __nanosleep(1500);\n&|' "${attention[@]}"
+trace attention_planted_producer producer $sm90/producer.cuh 's|ptx::mbarrier_arrive_expect_tx(full, sizeof(shared.k\[0\]));|__nanosleep(3000);\n    &|' "${attention[@]}"
 rm -rf "$out/sources"
-exit $blamed
+exit $status

@@ -23,24 +23,38 @@ void AttentionOptionGroup::add_to(CLI::App& command) {
   command.add_option("--isa", isa_, "Use this instruction set alone, as PINCH_CPU does")->type_name("NAME");
 }
 
-Result<std::unique_ptr<ladder::Task>> AttentionOptionGroup::task() {
+Result<AttentionProblem> AttentionOptionGroup::problem() const {
   AttentionProblem problem = problem_.problem();
   problem.output = output_;
   PINCH_TRY(validate(problem));
-  if (on_cuda()) {
-    PINCH_ASSIGN(ordinal, parse_cuda(device_));
-    if (thread_option_->count() > 0 || !isa_.empty()) {
-      return Error{ErrorCode::kInvalidArgument, "--threads and --isa are the CPU's: leave them out with --device cuda",
-                   ""};
-    }
-    return ladder::make_cuda_attention_task(problem, ordinal);
+  return problem;
+}
+
+Result<int> AttentionOptionGroup::cuda_device() const {
+  PINCH_ASSIGN(ordinal, parse_cuda(device_));
+  if (thread_option_->count() > 0 || !isa_.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "--threads and --isa are the CPU's: leave them out with --device cuda",
+                 ""};
   }
+  return ordinal;
+}
+
+Result<int> AttentionOptionGroup::cpu_threads() const {
   if (!isa_.empty()) {
     PINCH_TRY(parse_cpu_isa(isa_));
     ::setenv("PINCH_CPU", isa_.c_str(), /*overwrite=*/1);
   }
   PINCH_TRY(cpu_choice());
-  PINCH_ASSIGN(threads, ladder::choose_threads(threads_));
+  return ladder::choose_threads(threads_);
+}
+
+Result<std::unique_ptr<ladder::Task>> AttentionOptionGroup::task() {
+  PINCH_ASSIGN(problem, this->problem());
+  if (on_cuda()) {
+    PINCH_ASSIGN(ordinal, cuda_device());
+    return ladder::make_cuda_attention_task(problem, ordinal);
+  }
+  PINCH_ASSIGN(threads, cpu_threads());
   return ladder::make_cpu_attention_task(problem, threads);
 }
 

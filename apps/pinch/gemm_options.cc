@@ -99,11 +99,7 @@ Result<std::vector<std::unique_ptr<ladder::Task>>> GemmOptionGroup::tasks() {
 Result<std::unique_ptr<ladder::GemmTarget>> GemmOptionGroup::target() {
   PINCH_TRY(check());
   if (on_cuda()) {
-    PINCH_ASSIGN(ordinal, parse_cuda(device_));
-    if (thread_option_->count() > 0 || !isa_.empty()) {
-      return Error{ErrorCode::kInvalidArgument, "--threads and --isa are the CPU's: leave them out with --device cuda",
-                   ""};
-    }
+    PINCH_ASSIGN(ordinal, cuda_device());
     return ladder::make_cuda_target(ordinal, project_sources());
   }
   if (!isa_.empty()) {
@@ -125,7 +121,12 @@ Result<GemmProblem> GemmOptionGroup::shape(std::int64_t m) const {
 }
 
 Result<int> GemmOptionGroup::cuda_device() const {
-  return parse_cuda(device_);
+  PINCH_ASSIGN(ordinal, parse_cuda(device_));
+  if (thread_option_->count() > 0 || !isa_.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "--threads and --isa are the CPU's: leave them out with --device cuda",
+                 ""};
+  }
+  return ordinal;
 }
 
 Result<Fp4Matrix> GemmOptionGroup::weights() {

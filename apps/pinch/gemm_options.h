@@ -36,7 +36,7 @@ class GemmOptionGroup {
   [[nodiscard]] bool on_cuda() const { return device_ != "cpu"; }
   [[nodiscard]] const std::vector<std::int64_t>& rows() const { return m_; }
   [[nodiscard]] OutputType output() const { return problem_.output; }
-  /// Of --device cuda:N. Errors: another form.
+  /// Of --device cuda:N. Errors: another form; options of the CPU beside it.
   [[nodiscard]] Result<int> cuda_device() const;
 
  private:

@@ -7,16 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "apps/pinch/attention_options.h"
 #include "apps/pinch/cli.h"
-#include "apps/pinch/enum_option.h"
 #include "apps/pinch/gemm_options.h"
 #include "apps/pinch/interrupt.h"
-#include "apps/pinch/problem_options.h"
-#include "pinch/attention.h"
+#include "pinch/cuda.h"
 #include "src/core/temporary_folder.h"
 #include "workbench/trace/analysis.h"
 #include "workbench/trace/cost.h"
-#include "workbench/trace/cuda_gemm.h"
+#include "workbench/trace/cuda_kernels.h"
 #include "workbench/trace/export.h"
 #include "workbench/trace/reader.h"
 #include "workbench/trace/report.h"
@@ -36,6 +35,7 @@ constexpr const char* kTraceExamples = R"(Examples:
   pinch trace gemm --m 64 --n 4096 --k 4096
   pinch trace gemm --device cuda --m 2048 --n 4096 --k 4096
   pinch trace attention --heads 8 --seq 1024 --causal --pv fp8
+  pinch trace attention --device cuda --batch 4 --heads 16 --seq 4096
 
 The program is marked with pinch/trace.h or pinch/trace.cuh (docs/trace.md) and writes the file that PINCH_TRACE_FILE names.)";
 
@@ -151,36 +151,33 @@ struct GemmTraceOptions : SubjectOptions {
   GemmOptionGroup gemm;
 };
 
-// The wgmma kernel, compiled here with its marks.
-int trace_cuda_gemm(GemmTraceOptions& options) {
-  const auto problem = options.gemm.shape(options.gemm.rows().front());
-  if (!problem) return report(problem.error());
-  const auto device = options.gemm.cuda_device();
+// A kernel that `compile` makes a program of.
+template <class Problem, class Compile>
+int trace_cuda(const SubjectOptions& options, const Problem& problem, const Result<int>& ordinal,
+               const Compile& compile) {
+  if (!ordinal) return report(ordinal.error());
+  const auto device = cuda::sm90_device(*ordinal);
   if (!device) return report(device.error());
-  const auto target = options.gemm.target();  // refuses a machine without such a device
-  if (!target) return report(target.error());
-  trace::CudaGemm gemm{*problem, options.tactic, *device, project_sources()};
-  if (gemm.tactic.empty()) {
-    const auto best = default_tactic((*target)->family(), *problem, (*target)->resources());
-    if (!best) return report(best.error());
-    gemm.tactic = (*target)->family().to_string(best->index);
-  }
   const InterruptGuard interrupt;
   const auto stop = [&] { return interrupt.requested(); };
   const auto folder = TemporaryFolder::create();
   if (!folder) return report(folder.error());
-  auto program = compile_cuda_gemm(gemm, folder->path(), stop);
-  if (!program) return report(program.error());
-  fmt::print(stderr, "pinch: traces {}\n", gemm.tactic);
-  program->rounds = options.rounds;
-  program->level = level_of(options.level);
-  return show_traced(trace_program(*program, folder->path(), stop), options.keep, options.outputs);
+  auto compiled = compile(problem, trace::CudaKernel{options.tactic, project_sources(), folder->path(), *device, stop});
+  if (!compiled) return report(compiled.error());
+  fmt::print(stderr, "pinch: traces {}\n", compiled->tactic);
+  compiled->program.rounds = options.rounds;
+  compiled->program.level = level_of(options.level);
+  return show_traced(trace_program(compiled->program, folder->path(), stop), options.keep, options.outputs);
 }
 
 int trace_gemm(GemmTraceOptions& options) {
   if (options.gemm.rows().size() != 1)
     return report({ErrorCode::kInvalidArgument, "one number of rows is traced at a time", "--m"});
-  if (options.gemm.on_cuda()) return trace_cuda_gemm(options);
+  if (options.gemm.on_cuda()) {
+    const auto problem = options.gemm.shape(options.gemm.rows().front());
+    if (!problem) return report(problem.error());
+    return trace_cuda(options, *problem, options.gemm.cuda_device(), trace::compile_cuda_gemm);
+  }
   const auto target = options.gemm.target();
   if (!target) return report(target.error());
   const auto weights = options.gemm.weights();
@@ -191,24 +188,18 @@ int trace_gemm(GemmTraceOptions& options) {
 }
 
 struct AttentionTraceOptions : SubjectOptions {
-  AttentionProblemOptions problem;
-  OutputType output = OutputType::kBf16;
-  int threads = 0;
+  AttentionOptionGroup attention;
 };
 
 int trace_attention(AttentionTraceOptions& options) {
-  AttentionProblem problem = options.problem.problem();
-  problem.output = options.output;
-  if (const auto valid = validate(problem); !valid) return report(valid.error());
-  return trace_one(options, trace::attention_subject(problem, {options.tactic, options.threads}));
-}
-
-void add_attention(CLI::App& command, AttentionTraceOptions& options) {
-  options.problem.add_to(command);
-  for (const char* name : {"--heads", "--seq"}) command.get_option(name)->required();
-  add_enum(command, "--output", options.output, {OutputType::kBf16, OutputType::kF32}, "Type of the result");
-  add_whole_number(command, "--threads", options.threads, "Worker threads; every core of the process where left out");
-  options.add_to(command);
+  const auto problem = options.attention.problem();
+  if (!problem) return report(problem.error());
+  if (options.attention.on_cuda()) {
+    return trace_cuda(options, *problem, options.attention.cuda_device(), trace::compile_cuda_attention);
+  }
+  const auto threads = options.attention.cpu_threads();
+  if (!threads) return report(threads.error());
+  return trace_one(options, trace::attention_subject(*problem, {options.tactic, *threads}));
 }
 
 // --- compare
@@ -272,9 +263,11 @@ void add_trace(CLI::App& app, int& status) {
   gemm_options->add_to(*gemm);
   gemm->callback([gemm_options, &status] { status = trace_gemm(*gemm_options); });
 
-  auto* attention = command->add_subcommand("attention", "Attention forward on the CPU");
+  auto* attention = command->add_subcommand(
+      "attention", "Attention forward: on the CPU, or a CUDA kernel compiled here with its marks");
   auto attention_options = std::make_shared<AttentionTraceOptions>();
-  add_attention(*attention, *attention_options);
+  attention_options->attention.add_to(*attention);
+  attention_options->add_to(*attention);
   attention->callback([attention_options, &status] { status = trace_attention(*attention_options); });
 
   auto* read = command->add_subcommand("read", "Analyse a trace that was kept");

@@ -6,12 +6,23 @@
 //   PINCH_TRACE_WAIT(what);         until the end of the block the warp waits for `what`
 //   PINCH_TRACE_PHASE(name);        the next part of the step begins (detailed only)
 //
-// Roles, waits and phases are indices into the Names of the CudaSession. PINCH_TRACE_LEVEL chooses at compile time: 0
-// (off, the default) makes every mark nothing, so the SASS is that of the kernel without them; 1 (coarse) keeps steps
-// and waits; 2 (detailed) phases too, which slows the steps, since each read of the clock stands in the way of the
-// compiler's schedule.
+// A stamp takes 2 cycles to read and 20 until it can be stored, for which the warp stands still where nothing else is
+// to be done. Where that is too much, read it in one place and store it in a later one:
 //
-// A warp writes to a buffer of its own: one lane (the lowest of those that enter the scope) stores 16 bytes a mark,
+//   PINCH_TRACE_NOW(t);                     `t` is now
+//   PINCH_TRACE_STEP_AT(t, role, step);     a step began at `t`
+//   PINCH_TRACE_WAIT_AT(t, u, what);        the warp waited from `t` to `u`
+//
+// Entering a scope takes a microsecond where the memory is cold. A role whose first steps are what others wait for may
+// begin with PINCH_TRACE_SCOPE_LATER() and say PINCH_TRACE_ENTER() where it has time; earlier marks are not kept, and
+// a second ENTER is nothing.
+//
+// Roles, waits and phases are indices, up to 31, into the Names of the CudaSession; a step's number is kept modulo
+// 2^24. PINCH_TRACE_LEVEL chooses at compile time: 0 (off, the default) makes every mark nothing, so the SASS is that
+// of the kernel without them; 1 (coarse) keeps steps and waits; 2 (detailed) phases too, which slows the steps, since
+// each read of the clock stands in the way of the compiler's schedule.
+//
+// A warp writes to a buffer of its own: one lane (the lowest of those that enter the scope) stores 8 bytes a mark,
 // with no branch, fence or atomic. A full buffer keeps its first events and counts the rest. STEP, WAIT and PHASE name
 // the innermost scope of the function that they are in, so a role that is a function of its own begins with
 // PINCH_TRACE_SCOPE(), and one that it calls takes the scope: `void multiply(float* sums PINCH_TRACE_PARAMETER)`,
@@ -43,21 +54,35 @@
 
 namespace pinch::trace {
 
-/// What one warp leaves beside its events.
+/// An event as a warp stores it: the low word of its clock, and the kind, name and value in 3, 5 and 24 bits.
+struct WarpEvent {
+  std::uint32_t ticks;
+  std::uint32_t what;  // 0: nobody wrote it
+};
+inline constexpr std::uint32_t kWarpNames = 32, kWarpValues = 1U << 24;
+
+/// What one warp leaves behind its events.
 struct WarpEntry {
   std::uint64_t begin_ticks, begin_ns;
   std::uint64_t end_ticks, end_ns;  // 0: still running
-  std::uint32_t emitted;
-  std::uint32_t scopes;  // that were entered; 0: nobody was here
-  std::uint32_t cta, sm;
+  std::int32_t past;                // events that were more than the room; below 0: that were fewer
+  std::uint32_t scopes;             // that were entered; 0: nobody was here
+  std::uint32_t sm;
+  std::uint32_t zero;
 };
 
-/// What the device is told; in constant memory of each source file that has marks.
+/// What the device is told; in constant memory of each source file that has marks. A warp's room holds events_of_warp
+/// events and then its entry, so that one address leads to both.
 struct DeviceBuffers {
-  WarpEntry* warps = nullptr;
-  Event* events = nullptr;  // [ctas * warps_of_cta][events_of_warp]
+  unsigned char* rooms = nullptr;  // [ctas * warps_of_cta] of room_bytes()
   unsigned long long* lost_warps = nullptr;
   std::uint32_t ctas = 0, warps_of_cta = 0, events_of_warp = 0;
+
+  // A multiple of 8: so many bytes as the two kinds of members need.
+  __host__ __device__ constexpr std::uint32_t room_bytes() const {
+    return events_of_warp * static_cast<std::uint32_t>(sizeof(WarpEvent)) +
+           static_cast<std::uint32_t>(sizeof(WarpEntry));
+  }
 };
 
 struct CudaRoom {
@@ -75,7 +100,8 @@ class CudaSession {
     buffers_.ctas = room.ctas;
     buffers_.warps_of_cta = room.warps_of_cta;
     buffers_.events_of_warp = room.events_of_warp;
-    good_ = zeroed(buffers_.warps, warps()) && zeroed(buffers_.events, warps() * room.events_of_warp) &&
+    good_ = names_.roles.size() <= kWarpNames && names_.waits.size() <= kWarpNames &&
+            names_.phases.size() <= kWarpNames && zeroed(buffers_.rooms, warps() * buffers_.room_bytes()) &&
             zeroed(buffers_.lost_warps, 1);
     if (!good_) buffers_.ctas = 0;
   }
@@ -83,8 +109,7 @@ class CudaSession {
   CudaSession& operator=(const CudaSession&) = delete;
   ~CudaSession() {
     finish();
-    cudaFree(buffers_.warps);
-    cudaFree(buffers_.events);
+    cudaFree(buffers_.rooms);
     cudaFree(buffers_.lost_warps);
   }
 
@@ -96,8 +121,7 @@ class CudaSession {
   /// the last.
   void again() {
     if (buffers_.ctas == 0) return;
-    good_ = good_ && zero(buffers_.warps, warps()) && zero(buffers_.events, warps() * buffers_.events_of_warp) &&
-            zero(buffers_.lost_warps, 1);
+    good_ = good_ && zero(buffers_.rooms, warps() * buffers_.room_bytes()) && zero(buffers_.lost_warps, 1);
   }
 
   /// The time of a launch, measured by the caller (events around it, or a graph's replay).
@@ -118,11 +142,10 @@ class CudaSession {
     std::vector<std::size_t> places;
     if (level_ != Level::kOff && good_) read_entries(header, tracks, places);
     FileWriter writer(path_, header, names_, run_ns_, tracks);
-    std::vector<Event> events(buffers_.events_of_warp);
     for (std::size_t t = 0; t < tracks.size() && good_; ++t) {
-      good_ = read(events.data(), buffers_.events + places[t] * buffers_.events_of_warp, events.size());
+      const std::vector<Event> events = events_of(places[t], tracks[t].begin_ticks);
       writer.block(static_cast<std::uint32_t>(t), 0, events.data(),
-                   std::min<std::size_t>(tracks[t].emitted, kept(events)));
+                   std::min<std::size_t>(tracks[t].emitted, events.size()));
     }
     return good_ = writer.done() && good_;
   }
@@ -143,15 +166,33 @@ class CudaSession {
     return cudaMemcpy(to, from, count * sizeof(T), cudaMemcpyDeviceToHost) == cudaSuccess;
   }
 
-  static std::size_t kept(const std::vector<Event>& events) {
-    const auto end = std::find_if(events.begin(), events.end(), [](const Event& e) { return e.kind == 0; });
-    return static_cast<std::size_t>(end - events.begin());
+  // In the order of their clocks, which go on from `ticks`: 2^31 of them at most lie between two that were stored one
+  // after the other.
+  std::vector<Event> events_of(std::size_t warp, std::uint64_t ticks) {
+    std::vector<WarpEvent> stored(buffers_.events_of_warp);
+    good_ = good_ && read(reinterpret_cast<unsigned char*>(stored.data()),
+                          buffers_.rooms + warp * buffers_.room_bytes(), stored.size() * sizeof(WarpEvent));
+    std::vector<Event> events;
+    for (const WarpEvent& e : stored) {
+      if (e.what == 0) break;
+      ticks += static_cast<std::uint64_t>(
+          std::int64_t{static_cast<std::int32_t>(e.ticks - static_cast<std::uint32_t>(ticks))});
+      const std::uint32_t kind = e.what / (kWarpValues * kWarpNames), value = e.what % kWarpValues;
+      const bool capped = kind == static_cast<std::uint32_t>(EventKind::kWait) && value == kWarpValues - 1;
+      events.push_back({ticks, capped ? kAtLeast : value, static_cast<std::uint16_t>(e.what / kWarpValues % kWarpNames),
+                        static_cast<std::uint8_t>(kind)});
+    }
+    std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return a.ticks < b.ticks; });
+    return events;
   }
 
   void read_entries(FileHeader& header, std::vector<TrackEntry>& tracks, std::vector<std::size_t>& places) {
     std::vector<WarpEntry> entries(warps());
     unsigned long long lost = 0;
-    good_ = cudaDeviceSynchronize() == cudaSuccess && read(entries.data(), buffers_.warps, entries.size()) &&
+    const std::size_t pitch = buffers_.room_bytes();
+    good_ = cudaDeviceSynchronize() == cudaSuccess &&
+            cudaMemcpy2D(entries.data(), sizeof(WarpEntry), buffers_.rooms + pitch - sizeof(WarpEntry), pitch,
+                         sizeof(WarpEntry), entries.size(), cudaMemcpyDeviceToHost) == cudaSuccess &&
             read(&lost, buffers_.lost_warps, 1);
     if (!good_) return;
     header.lost_tracks = lost;
@@ -166,18 +207,23 @@ class CudaSession {
         continue;
       }
       TrackEntry track;
-      track.group = entry.cta;
+      track.group = static_cast<std::uint32_t>(w / buffers_.warps_of_cta);
       track.unit = entry.sm;
       track.index = static_cast<std::uint32_t>(w % buffers_.warps_of_cta);
       track.begin_ticks = entry.begin_ticks;
       track.begin_ns = entry.begin_ns;
       track.end_ticks = entry.end_ticks;
       track.end_ns = entry.end_ns;
-      track.emitted = entry.emitted;
+      track.emitted = static_cast<std::uint64_t>(std::int64_t{buffers_.events_of_warp} + entry.past);
       if (entry.end_ns == 0) {  // it never ended and left no count: what it wrote is what is not zero
-        std::vector<Event> events(buffers_.events_of_warp);
-        good_ = good_ && read(events.data(), buffers_.events + w * events.size(), events.size());
-        track.emitted = kept(events);
+        track.emitted = events_of(w, track.begin_ticks).size();
+      } else if (entry.end_ns - entry.begin_ns > 500000000) {  // 2^31 ticks may lie between two of its events
+        const std::vector<Event> events = events_of(w, track.begin_ticks);
+        if (!events.empty() && events.back().kind == static_cast<std::uint8_t>(EventKind::kEnd) &&
+            events.back().ticks != entry.end_ticks) {
+          ++header.lost_tracks;
+          continue;
+        }
       }
       tracks.push_back(track);
       places.push_back(w);
@@ -210,91 +256,80 @@ static __constant__ DeviceBuffers device_buffers;
 /// predicated: a branch for the one that writes would cost more than the rest of a mark.
 class WarpScope {
  public:
-  __device__ __forceinline__ WarpScope() {
+  /// From now on the warp writes.
+  __device__ __forceinline__ void enter() {
     const unsigned active = __activemask();
     unsigned lane;
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-    if (lane + 1 != static_cast<unsigned>(__ffs(static_cast<int>(active)))) return;
-    if (device_buffers.ctas == 0) return;  // nobody attached a session
-    if (cta() >= device_buffers.ctas || warp() >= device_buffers.warps_of_cta) {
-      atomicAdd(device_buffers.lost_warps, 1ULL);
+    if (past_ < kNoWriter || lane + 1 != static_cast<unsigned>(__ffs(static_cast<int>(active)))) return;
+    const unsigned cta = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    const unsigned warp = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
+    if (cta >= device_buffers.ctas || warp >= device_buffers.warps_of_cta) {
+      if (device_buffers.ctas > 0) atomicAdd(device_buffers.lost_warps, 1ULL);  // else nobody attached a session
       return;
     }
-    end_ = device_buffers.events + (place() + 1) * device_buffers.events_of_warp;
+    const std::size_t bytes = device_buffers.room_bytes();
+    entry_ = reinterpret_cast<WarpEntry*>(device_buffers.rooms +
+                                          (std::size_t{cta} * device_buffers.warps_of_cta + warp + 1) * bytes) -
+             1;
     past_ = -static_cast<int>(device_buffers.events_of_warp);
-    WarpEntry& entry = device_buffers.warps[place()];
-    atomicAdd(&entry.scopes, 1U);  // nobody waits for its answer, as one would for a load's
+    atomicAdd(&entry_->scopes, 1U);  // nobody waits for its answer, as one would for a load's
     unsigned sm;
     asm("mov.u32 %0, %%smid;" : "=r"(sm));
-    entry.cta = cta();
-    entry.sm = sm;
-    entry.begin_ticks = static_cast<std::uint64_t>(clock64());
-    entry.begin_ns = wall();
+    entry_->sm = sm;
+    entry_->begin_ticks = static_cast<std::uint64_t>(clock64());
+    entry_->begin_ns = wall();
   }
 
   __device__ __forceinline__ ~WarpScope() {
     const auto ticks = static_cast<std::uint64_t>(clock64());
-    put(ticks, EventKind::kEnd, 0, 0);
+    put(static_cast<unsigned>(ticks), EventKind::kEnd, 0, 0);
     if (past_ >= kNoWriter) return;
-    WarpEntry& entry = device_buffers.warps[place()];
-    entry.emitted = device_buffers.events_of_warp + static_cast<unsigned>(past_);
-    entry.end_ticks = ticks;
-    entry.end_ns = wall();
+    entry_->past = past_;
+    entry_->end_ticks = ticks;
+    entry_->end_ns = wall();
   }
 
-  __device__ __forceinline__ void mark(EventKind kind, unsigned name, unsigned value) {
-    put(static_cast<std::uint64_t>(clock64()), kind, name, value);
+  // Not clock(): its 32 bits are read in 8 cycles, these in 2.
+  __device__ __forceinline__ static unsigned now() { return static_cast<unsigned>(clock64()); }
+
+  // .cs: read by nobody here, so evicted first.
+  __device__ __forceinline__ void put(unsigned ticks, EventKind kind, unsigned name, unsigned value) {
+    asm volatile("{\n .reg .pred fits;\n setp.lt.s32 fits, %0, 0;\n @fits st.global.cs.v2.u32 [%1], {%2, %3};\n}"
+                 :
+                 : "r"(past_), "l"(reinterpret_cast<WarpEvent*>(entry_) + past_), "r"(ticks),
+                   "r"((static_cast<unsigned>(kind) * kWarpNames + name) * kWarpValues | value % kWarpValues));
+    ++past_;
   }
 
-  __device__ __forceinline__ void mark_wait(std::uint64_t begin, unsigned name) {
-    const auto ticks = static_cast<std::uint64_t>(clock64());
-    const std::uint64_t length = ticks - begin;
-    put(ticks, EventKind::kWait, name, length < kAtLeast ? static_cast<unsigned>(length) : kAtLeast);
+  __device__ __forceinline__ void put_wait(unsigned begin, unsigned end, unsigned name) {
+    put(end, EventKind::kWait, name, min(end - begin, kWarpValues - 1));
   }
 
  private:
-  __device__ __forceinline__ static unsigned cta() {
-    return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-  }
-  __device__ __forceinline__ static unsigned warp() {
-    return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
-  }
-  __device__ __forceinline__ static std::size_t place() {
-    return std::size_t{cta()} * device_buffers.warps_of_cta + warp();
-  }
   __device__ __forceinline__ static std::uint64_t wall() {
     std::uint64_t ns;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
     return ns;
   }
 
-  // .cs: read by nobody here, so evicted first.
-  __device__ __forceinline__ void put(std::uint64_t ticks, EventKind kind, unsigned name, unsigned value) {
-    asm volatile(
-        "{\n .reg .pred fits;\n setp.lt.s32 fits, %0, 0;\n @fits st.global.cs.v4.u32 [%1], {%2, %3, %4, %5};\n}"
-        :
-        : "r"(past_), "l"(end_ + past_), "r"(static_cast<unsigned>(ticks)), "r"(static_cast<unsigned>(ticks >> 32)),
-          "r"(value), "r"((name & 0xffffU) | static_cast<unsigned>(kind) << 16));
-    ++past_;
-  }
-
   static constexpr int kNoWriter = 1 << 30;
 
-  Event* end_ = nullptr;  // of the warp's buffer
-  int past_ = kNoWriter;  // where the next event goes: below 0 while it fits; from kNoWriter on the lane does not write
+  WarpEntry* entry_ = nullptr;  // the warp's events end here
+  int past_ = kNoWriter;  // where the next one goes: below 0 while it fits; from kNoWriter on the lane does not write
 };
 
 class WarpWait {
  public:
   __device__ __forceinline__ WarpWait(WarpScope& scope, unsigned name) : scope_(scope), name_(name) {
-    begin_ = static_cast<std::uint64_t>(clock64());  // not above: host compilers read initialisers and know no clock64
+    begin_ = WarpScope::now();  // not above: host compilers read initialisers and know no clock64
   }
-  __device__ __forceinline__ ~WarpWait() { scope_.mark_wait(begin_, name_); }
+  __device__ __forceinline__ ~WarpWait() { scope_.put_wait(begin_, WarpScope::now(), name_); }
 
  private:
   WarpScope& scope_;
   unsigned name_;
-  std::uint64_t begin_;
+  unsigned begin_;
 };
 
 }  // namespace pinch::trace
@@ -304,27 +339,41 @@ class WarpWait {
 #define PINCH_TRACE_ATTACH(session) \
   (session).attached(               \
       cudaMemcpyToSymbol(::pinch::trace::device_buffers, &(session).buffers(), sizeof(::pinch::trace::DeviceBuffers)))
-#define PINCH_TRACE_SCOPE() ::pinch::trace::WarpScope pinch_trace_scope
+#define PINCH_TRACE_SCOPE()  \
+  PINCH_TRACE_SCOPE_LATER(); \
+  PINCH_TRACE_ENTER()
+#define PINCH_TRACE_SCOPE_LATER() ::pinch::trace::WarpScope pinch_trace_scope
+#define PINCH_TRACE_ENTER() pinch_trace_scope.enter()
 #define PINCH_TRACE_PARAMETER , ::pinch::trace::WarpScope& pinch_trace_scope
 #define PINCH_TRACE_PASSED , pinch_trace_scope
 #define PINCH_TRACE_MEMBER ::pinch::trace::WarpScope& pinch_trace_scope;
-#define PINCH_TRACE_STEP(role, step) \
-  pinch_trace_scope.mark(::pinch::trace::EventKind::kStep, static_cast<unsigned>(role), static_cast<unsigned>(step))
+#define PINCH_TRACE_NOW(moment) const unsigned moment = ::pinch::trace::WarpScope::now()
+#define PINCH_TRACE_STEP_AT(moment, role, step)                                                \
+  pinch_trace_scope.put(moment, ::pinch::trace::EventKind::kStep, static_cast<unsigned>(role), \
+                        static_cast<unsigned>(step))
+#define PINCH_TRACE_WAIT_AT(begin, end, what) pinch_trace_scope.put_wait(begin, end, static_cast<unsigned>(what))
+#define PINCH_TRACE_STEP(role, step) PINCH_TRACE_STEP_AT(::pinch::trace::WarpScope::now(), role, step)
 #define PINCH_TRACE_WAIT(what) \
   ::pinch::trace::WarpWait PINCH_TRACE_JOIN(pinch_trace_wait_, __LINE__)(pinch_trace_scope, static_cast<unsigned>(what))
 #else
 #define PINCH_TRACE_ATTACH(session) (session).attached(cudaSuccess)
 #define PINCH_TRACE_SCOPE() static_cast<void>(0)
+#define PINCH_TRACE_SCOPE_LATER() static_cast<void>(0)
+#define PINCH_TRACE_ENTER() static_cast<void>(0)
 #define PINCH_TRACE_PARAMETER
 #define PINCH_TRACE_PASSED
 #define PINCH_TRACE_MEMBER
+#define PINCH_TRACE_NOW(moment) static_cast<void>(0)
+#define PINCH_TRACE_STEP_AT(moment, role, step) static_cast<void>(0)
+#define PINCH_TRACE_WAIT_AT(begin, end, what) static_cast<void>(0)
 #define PINCH_TRACE_STEP(role, step) static_cast<void>(0)
 #define PINCH_TRACE_WAIT(what) static_cast<void>(0)
 #endif
 
 #if PINCH_TRACE_LEVEL >= 2
-#define PINCH_TRACE_PHASE(name) \
-  pinch_trace_scope.mark(::pinch::trace::EventKind::kPhase, static_cast<unsigned>(name), 0)
+#define PINCH_TRACE_PHASE(name)                                                              \
+  pinch_trace_scope.put(::pinch::trace::WarpScope::now(), ::pinch::trace::EventKind::kPhase, \
+                        static_cast<unsigned>(name), 0)
 #else
 #define PINCH_TRACE_PHASE(name) static_cast<void>(0)
 #endif

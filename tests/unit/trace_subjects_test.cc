@@ -1,6 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/attention/traced/traced.h"
@@ -9,6 +15,7 @@
 #include "workbench/ladder/gemm_inputs.h"
 #include "workbench/ladder/gemm_target.h"
 #include "workbench/trace/analysis.h"
+#include "workbench/trace/cuda_kernels.h"
 #include "workbench/trace/subjects.h"
 
 namespace pinch::trace {
@@ -130,6 +137,82 @@ TEST(TraceSubjects, KernelsWithMarksAreNotRanked) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kIllegal);
   EXPECT_THAT(refused.error().text, testing::HasSubstr("instrumented"));
+}
+
+// An nvcc that leaves a program that says how it was called, and what it was given.
+class CudaKernels : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string nvcc = folder_.path() + "/nvcc";
+    std::ofstream(nvcc)
+        << "#!/bin/sh\nfor word; do case $word in -o) want=1 ;; *) [ -z \"$want\" ] || { out=$word; want=; } ;; "
+           "esac; done\n[ -z \"$FAKE_NVCC_FAILS\" ] || { echo no such knob >&2; exit 1; }\necho \"$@\" >$out\n";
+    std::filesystem::permissions(nvcc, std::filesystem::perms::owner_all);
+    ::setenv("PATH", (folder_.path() + ":" + path_).c_str(), 1);
+  }
+  void TearDown() override {
+    ::setenv("PATH", path_.c_str(), 1);
+    ::unsetenv("FAKE_NVCC_FAILS");
+  }
+
+  [[nodiscard]] CudaKernel kernel(std::string tactic) const {
+    cuda::Device device;
+    device.ordinal = 3;
+    device.sm_count = 132;
+    return {std::move(tactic), PINCH_SOURCE_DIR, folder_.path(), device, {}};
+  }
+  [[nodiscard]] std::string text(const std::string& name) const {
+    std::ifstream file(folder_.path() + "/" + name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  TempFolder folder_;
+  std::string path_ = std::getenv("PATH");
+};
+
+TEST_F(CudaKernels, AreCompiledOfTheTacticAtEveryLevel) {
+  const GemmProblem gemm{2048, 4096, 512, Fp4Format::kMxfp4, OutputType::kF32};
+  const auto wgmma =
+      compile_cuda_gemm(gemm, kernel("wgmma/n128/m256/k64/stages5/consumers2/cluster1x1/group2/split1/raster4"));
+  ASSERT_TRUE(wgmma.ok()) << wgmma.error().message();
+  EXPECT_EQ(text("kernel.cu"),
+            "#define PINCH_TILE 128, 256, 64, 5, 2, 1, 1, 2\n#define PINCH_FORMAT kMxfp4\n#define PINCH_OUTPUT kF32\n"
+            "#include \"kernels/gemm_bf16_fp4/sm90/traced/program.cuh\"\n");
+  EXPECT_THAT(wgmma->program.argv,
+              testing::ElementsAre(folder_.path() + "/kernel_${level}", wgmma->tactic, "2048", "4096", "512", "3"));
+  for (const auto& [level, number] : {std::pair("off", 0), std::pair("coarse", 1), std::pair("detailed", 2)})
+    EXPECT_THAT(text(std::string("kernel_") + level),
+                testing::HasSubstr("-DPINCH_TRACE_LEVEL=" + std::to_string(number)));
+
+  const auto stream =
+      compile_cuda_gemm({1, 4096, 4096, Fp4Format::kNvfp4, OutputType::kBf16}, kernel("stream/m1/r2/f4/w8x2/t8/s1/b0"));
+  ASSERT_TRUE(stream.ok()) << stream.error().message();
+  EXPECT_THAT(text("kernel.cu"), testing::StartsWith("#define PINCH_STREAM 1, 2, 4, 8, 16\n"));
+
+  AttentionProblem attention;
+  attention.seq = attention.kv_seq = 256;
+  attention.dim = 128;
+  attention.causal = true;
+  attention.pv = PvType::kFp4;
+  const auto fp4 = compile_cuda_attention(attention, kernel(""));
+  ASSERT_TRUE(fp4.ok()) << fp4.error().message();
+  EXPECT_THAT(fp4->tactic, testing::StartsWith("q128/kv128/"));
+  EXPECT_THAT(text("kernel.cu"), testing::StartsWith("#define PINCH_KIND 128, pinch::QkType(0), pinch::PvType(2)\n"));
+  EXPECT_THAT(text("kernel_coarse"), testing::HasSubstr("attention/sm90/prepare.cu"));
+  EXPECT_THAT(fp4->program.argv,
+              testing::ElementsAre(folder_.path() + "/kernel_${level}", "1", "1", "1", "256", "256", "1", "3"));
+}
+
+TEST_F(CudaKernels, AreRefusedWithWhatTheCompilerSays) {
+  const GemmProblem gemm{1, 4096, 4096, Fp4Format::kNvfp4, OutputType::kBf16};
+  EXPECT_FALSE(compile_cuda_gemm(gemm, kernel("wgmma/n1")).ok());
+  auto nowhere = kernel("");
+  nowhere.sources = folder_.path();
+  EXPECT_EQ(compile_cuda_gemm(gemm, nowhere).error().code, ErrorCode::kUnsupported);
+  ::setenv("FAKE_NVCC_FAILS", "1", 1);
+  const auto failed = compile_cuda_gemm(gemm, kernel(""));
+  ASSERT_FALSE(failed.ok());
+  EXPECT_THAT(failed.error().text, testing::HasSubstr("no such knob"));
 }
 
 }  // namespace

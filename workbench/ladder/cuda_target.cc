@@ -13,7 +13,7 @@
 #include "workbench/ladder/cuda_measure.h"
 #include "workbench/ladder/gemm_target.h"
 #include "workbench/ladder/waiting.h"
-#include "workbench/trace/cuda_gemm.h"
+#include "workbench/trace/cuda_kernels.h"
 
 namespace pinch::ladder {
 
@@ -296,9 +296,9 @@ class CudaTarget final : public GemmTarget {
       return Error{ErrorCode::kIllegal,
                    "every warp of the streaming kernel loads, decodes and multiplies: no role waits for another", ""};
     PINCH_ASSIGN(folder, TemporaryFolder::create());
-    PINCH_ASSIGN(program, trace::compile_cuda_gemm({problem, tactic, context_.device.ordinal, sources_}, folder.path(),
-                                                   stop_requested));
-    return trace_waiting(std::move(program), folder.path(), stop_requested);
+    PINCH_ASSIGN(compiled,
+                 trace::compile_cuda_gemm(problem, {tactic, sources_, folder.path(), context_.device, stop_requested}));
+    return trace_waiting(std::move(compiled.program), folder.path(), stop_requested);
   }
 
  private:

@@ -31,8 +31,10 @@ __device__ __forceinline__ void wait_for_warp(const uint64_t& barrier, uint32_t 
 // The same, marked in a traced build: most often nobody waits, and two readings of the clock would say so.
 __device__ __forceinline__ void wait_for_warp_as([[maybe_unused]] unsigned what, const uint64_t& barrier,
                                                  uint32_t parity PINCH_TRACE_PARAMETER) {
-  if constexpr (kTraced)
-    if (__all_sync(0xFFFFFFFF, ptx::mbarrier_test_wait_parity(ptx::shared_address(&barrier), parity))) return;
+  if constexpr (kTraced) {
+    const bool ready = ptx::mbarrier_test_wait_parity(ptx::shared_address(&barrier), parity);
+    if (__builtin_expect(__all_sync(0xFFFFFFFF, ready), 1)) return;
+  }
   PINCH_TRACE_WAIT(what);
   wait_for_warp(barrier, parity);
 }

@@ -84,10 +84,7 @@ struct Consumer {
   RingPosition<T::kStages> k, v;
   RingPosition<T::kQStages> q;  // of the block's queries
 
-  __device__ __forceinline__ void take_turn() const {
-    PINCH_TRACE_WAIT(TraceWait::kTurn);
-    ptx::bar_sync(kTurn + warpgroup, 256);
-  }
+  __device__ __forceinline__ void take_turn() const { ptx::bar_sync(kTurn + warpgroup, 256); }
   __device__ __forceinline__ void give_turn() const {
     ptx::bar_arrive(kTurn + (warpgroup + 1 == T::kConsumers ? 0 : warpgroup + 1), 256);
   }
@@ -237,9 +234,9 @@ __device__ __forceinline__ void Consumer<T>::run() {
     wait_for_next_keys();
 
     const auto step = [&](bool masked) {
-      PINCH_TRACE_STEP(TraceRole::kProduct, tile);
-      PINCH_TRACE_PHASE(TracePhase::kIssue);
+      PINCH_TRACE_NOW(begin);
       take_turn();
+      PINCH_TRACE_NOW(turn);
       ptx::wgmma_fence();
       issue_scores<T>(shared, warpgroup, q.stage, k.stage, s);
       ptx::wgmma_commit_group();
@@ -247,18 +244,21 @@ __device__ __forceinline__ void Consumer<T>::run() {
       multiply_first();
       multiply_rest();
       give_turn();
+      // Only now: the other consumer waits for the turn, this one for its scores, and below for its product.
+      PINCH_TRACE_STEP_AT(begin, TraceRole::kProduct, tile);
+      PINCH_TRACE_WAIT_AT(begin, turn, TraceWait::kTurn);
       PINCH_TRACE_PHASE(TracePhase::kScores);
       ptx::wgmma_wait_group<(T::kRead < T::kSteps) ? 2 : 1>();
+      PINCH_TRACE_NOW(scores);
       release_keys();
       --tile;
-      PINCH_TRACE_STEP(TraceRole::kSoftmax, tile);
-      PINCH_TRACE_PHASE(TracePhase::kMaximum);
       if (tile == 0) release_queries();
       if (masked) hide(tile);
       softmax.update(s, alpha);
       if constexpr (T::kPromoted) {
         // An fp8 product is short: it is over by now, and adding it up runs under the exponentials.
         wait_for_next_keys();
+        PINCH_TRACE_STEP_AT(scores, TraceRole::kSoftmax, tile);
         PINCH_TRACE_PHASE(TracePhase::kDrain);
         ptx::wgmma_wait_group<0>();
         release_values();
@@ -269,6 +269,7 @@ __device__ __forceinline__ void Consumer<T>::run() {
         PINCH_TRACE_PHASE(TracePhase::kExponentials);
         softmax.begin(s, rest);
         wait_for_next_keys();
+        PINCH_TRACE_STEP_AT(scores, TraceRole::kSoftmax, tile);
         PINCH_TRACE_PHASE(TracePhase::kDrain);
         ptx::wgmma_wait_group<0>();
         release_values();
@@ -318,7 +319,10 @@ __device__ __forceinline__ void Consumer<T>::run() {
       }
       // The next block's first scores go with this one's last product.
       wait_keys();
-      take_turn();
+      {
+        PINCH_TRACE_WAIT(TraceWait::kTurn);
+        take_turn();
+      }
       ptx::wgmma_fence();
       issue_scores<T>(shared, warpgroup, q.stage, k.stage, s);
       ptx::wgmma_commit_group();

@@ -6,9 +6,14 @@
 #include "pinch/trace.cuh"
 #else
 #define PINCH_TRACE_SCOPE() static_cast<void>(0)
+#define PINCH_TRACE_SCOPE_LATER() static_cast<void>(0)
+#define PINCH_TRACE_ENTER() static_cast<void>(0)
 #define PINCH_TRACE_PARAMETER
 #define PINCH_TRACE_PASSED
 #define PINCH_TRACE_MEMBER
+#define PINCH_TRACE_NOW(moment) static_cast<void>(0)
+#define PINCH_TRACE_STEP_AT(moment, role, step) static_cast<void>(0)
+#define PINCH_TRACE_WAIT_AT(begin, end, what) static_cast<void>(0)
 #define PINCH_TRACE_STEP(role, step) static_cast<void>(0)
 #define PINCH_TRACE_WAIT(what) static_cast<void>(0)
 #define PINCH_TRACE_PHASE(name) static_cast<void>(0)

@@ -88,7 +88,7 @@ template <typename T, Copy kCopy>
 __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaParams& params,
                                          const CUtensorMap& activations_map, const CUtensorMap& part_map, int worker,
                                          int cta_rank) {
-  PINCH_TRACE_SCOPE();
+  PINCH_TRACE_SCOPE_LATER();
   constexpr int kRowsShare = T::kRowsShare;
   constexpr int kTileBytes = kCopy == Copy::kCodes ? T::kCodeTileBytes : T::kScaleTileBytes;
   constexpr int kWeightBytes = T::kSlabs * T::kRowTiles * kTileBytes;
@@ -118,11 +118,13 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaPa
     }
     for (int k = segment.k_begin; k < segment.k_end; ++k, ring = ring.next()) {
       const uint32_t full = ptx::shared_address(&shared.full[ring.stage]);
-      PINCH_TRACE_STEP(TraceRole::kProducer, k);
-      {
-        PINCH_TRACE_WAIT(TraceWait::kEmpty);
-        wait_for(ptx::shared_address(&shared.empty[ring.stage]), ring.parity ^ 1);
-      }
+      // Traced from its second round on: before that everybody waits for it.
+      if (ring.stage == 0 && ring.parity != 0) PINCH_TRACE_ENTER();
+      PINCH_TRACE_NOW(begin);
+      wait_for(ptx::shared_address(&shared.empty[ring.stage]), ring.parity ^ 1);
+      PINCH_TRACE_NOW(is_empty);
+      PINCH_TRACE_STEP_AT(begin, TraceRole::kProducer, k);
+      PINCH_TRACE_WAIT_AT(begin, is_empty, TraceWait::kEmpty);
       if (ahead > 0 && --ahead == 0) wait_for(ptx::shared_address(&shared.full[0]), 0);
       if (!elected) continue;
       ptx::mbarrier_arrive_expect_tx(full, kCopy == Copy::kActivations ? T::kSlabs * tile_rows * 128 : kWeightBytes);
@@ -255,15 +257,19 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
         weights[r].decode((group * T::kGroup + i) % 4, params.nvfp4_exponent, fragments[group % 2][i][r]);
   };
 
-  const auto wait_full = [&](const RingPosition<T::kStages>& at) {
+  // Most often nobody waits, and two readings of the clock would say so: a traced build asks before.
+  bool is_full = false;
+  const auto ask_full = [&](const RingPosition<T::kStages>& at) {
     const uint32_t full = ptx::shared_address(&shared.full[at.stage]);
-    if constexpr (kTraced)  // most often nobody waits, and two readings of the clock would say so
-      if (__all_sync(0xFFFFFFFF, ptx::mbarrier_test_wait_parity(full, at.parity))) return;
+    if constexpr (kTraced) is_full = __all_sync(0xFFFFFFFF, ptx::mbarrier_test_wait_parity(full, at.parity));
+  };
+  const auto wait_full = [&](const RingPosition<T::kStages>& at) {
+    if (kTraced && is_full) return;
     PINCH_TRACE_WAIT(TraceWait::kFull);
-    wait_for_warp(full, at.parity);
+    wait_for_warp(ptx::shared_address(&shared.full[at.stage]), at.parity);
   };
 
-  PINCH_TRACE_STEP(TraceRole::kConsumer, segment.k_begin);
+  PINCH_TRACE_STEP(TraceRole::kConsumer, segment.k_begin);  // up to the first product
   wait_full(ring);
   load_weights(ring.stage, 0);
   take_weights();
@@ -273,6 +279,7 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
   int accumulate = 0;
   int previous_stage = -1;
   for (int k = segment.k_begin; k < segment.k_end; ++k) {
+    PINCH_TRACE_NOW(begin);
     const RingPosition<T::kStages> next = ring.next();
     const uint32_t activations =
         ptx::wgmma_descriptor_swizzle128(ptx::shared_address(shared.activations[ring.stage][0]));
@@ -288,10 +295,14 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
         for (int r = 0; r < T::kRowBlocks; ++r)
           ptx::Wgmma<T::kTileM>::bf16_rs(sums[r], fragments[group % 2][i][r], descriptor, accumulate);
         accumulate = 1;
+        // Here, where the warp waits until the matrix unit takes the next one: all else of the loop is in its way. A
+        // branch here would end the group.
+        if (step == 0) {
+          PINCH_TRACE_STEP_AT(begin, TraceRole::kConsumer, k);
+          ask_full(next);
+        }
       }
       ptx::wgmma_commit_group();
-      // A step begins here, where the tensor core has work that hides the reading of the clock.
-      if (group == 0 && k > segment.k_begin) PINCH_TRACE_STEP(TraceRole::kConsumer, k);
       PINCH_TRACE_PHASE(TracePhase::kDrain);
       ptx::wgmma_wait_group<1>();
       PINCH_TRACE_PHASE(TracePhase::kDecode);

@@ -12,7 +12,7 @@ namespace TraceWait {
 enum : unsigned { kQueries, kKeys, kValues, kTurn, kEmpty, kCodes, kCodesEmpty };
 }
 namespace TracePhase {
-enum : unsigned { kIssue, kScores, kMaximum, kExponentials, kDrain, kWrite };
+enum : unsigned { kIssue, kScores, kExponentials, kDrain, kWrite };
 }
 
 }  // namespace pinch::attention::sm90

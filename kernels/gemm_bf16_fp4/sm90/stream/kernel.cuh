@@ -17,8 +17,10 @@
 #include "kernels/common/cuda/ptx/mma.cuh"
 #include "kernels/common/cuda/ptx/named_barrier.cuh"
 #include "kernels/common/cuda/ptx/shared_access.cuh"
+#include "kernels/common/cuda/trace.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/stream/schedule.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/stream/smem.h"
+#include "kernels/gemm_bf16_fp4/sm90/traced/names.h"
 
 namespace pinch::gemm_bf16_fp4::sm90 {
 
@@ -60,8 +62,11 @@ class StreamRing {
   }
 
   /// The tile in slot `u`, the oldest; afterwards the slot may be filled again.
-  __device__ __forceinline__ StreamSlot<Traits> take(int u) const {
-    ptx::cp_async_wait_group<Traits::kInFlight - 1>();
+  __device__ __forceinline__ StreamSlot<Traits> take(int u PINCH_TRACE_PARAMETER) const {
+    {
+      PINCH_TRACE_WAIT(StreamWait::kWeights);
+      ptx::cp_async_wait_group<Traits::kInFlight - 1>();
+    }
     __syncwarp();  // scales came through other lanes
     StreamSlot<Traits> s;
 #pragma unroll
@@ -168,8 +173,9 @@ struct Activations {
   int here;  // parts
 
   /// Waits until the part with k tile `tile` of the slice is there, and those before it.
-  __device__ __forceinline__ void await(int tile) {
+  __device__ __forceinline__ void await(int tile PINCH_TRACE_PARAMETER) {
     for (; here <= tile >> part_log2; ++here) {
+      PINCH_TRACE_WAIT(StreamWait::kActivations);
       while (!ptx::mbarrier_try_wait_parity(barriers + here * 8, 0)) {
       }
     }
@@ -269,16 +275,19 @@ struct StreamReduce {
   /// Begins a segment that completes a row group: its adders fetch the first part's sums now, in team order, long
   /// before they are needed. Whoever left them did so as its first segment. Each lane reads back what it stored itself.
   __device__ __forceinline__ void begin(const StreamParams& p, const StreamSchedule& schedule, const StreamSegment& s,
-                                        int team, int member, int lane) {
+                                        int team, int member, int lane PINCH_TRACE_PARAMETER) {
     const int adder = reducer(member);
     if (!completes(schedule, s) || adder >= Traits::kReducers) return;
     auto* flags = static_cast<std::uint32_t*>(p.args.workspace) + adder;
     const int first = schedule.first_team_of(s.row_group);
-    for (int t = first; t < team && lane == 0; ++t) {
-      if (!schedule.has_tiles(t)) continue;
-      while (ptx::ld_acquire_gpu(flags + t * Traits::kReducers) == 0) {
+    {
+      PINCH_TRACE_WAIT(StreamWait::kSums);
+      for (int t = first; t < team && lane == 0; ++t) {
+        if (!schedule.has_tiles(t)) continue;
+        while (ptx::ld_acquire_gpu(flags + t * Traits::kReducers) == 0) {
+        }
+        flags[t * Traits::kReducers] = 0;
       }
-      flags[t * Traits::kReducers] = 0;
     }
     __syncwarp();
 #pragma unroll 1
@@ -297,7 +306,8 @@ struct StreamReduce {
   /// order.
   __device__ __forceinline__ void end(const StreamParams& p, const StreamSchedule& schedule, const StreamSegment& s,
                                       int split, int team, int member, int lane,
-                                      float (&acc)[Traits::kRowTiles][Traits::kMBlocks][4]) {
+                                      float (&acc)[Traits::kRowTiles][Traits::kMBlocks][4] PINCH_TRACE_PARAMETER) {
+    PINCH_TRACE_STEP(StreamRole::kJoin, s.row_group);
     const std::uint32_t buffer = buffers + (turn & 1) * kBufferBytes;
 #pragma unroll
     for (int q = 0; q < Traits::kBlocks; ++q) {
@@ -305,7 +315,10 @@ struct StreamReduce {
       ptx::st_shared_v4(buffer + ((member * Traits::kBlocks + q) * 32 + lane) * 16, v[0], v[1], v[2], v[3]);
       v[0] = v[1] = v[2] = v[3] = 0.f;
     }
-    ptx::bar_sync(barrier, Traits::kTeamWarps * 32);
+    {
+      PINCH_TRACE_WAIT(StreamWait::kTeam);
+      ptx::bar_sync(barrier, Traits::kTeamWarps * 32);
+    }
     const int adder = reducer(member);
     ++turn;
     if (adder >= Traits::kReducers) return;
@@ -392,8 +405,13 @@ __global__ void __launch_bounds__(Traits::kMaxThreads, 1) stream_kernel(const __
   // The activations come through the same queues as the weights: more weights before them and they come late (w16 r2
   // f4 at 4096x4096: 3.4 instead of 2.2 us into the kernel), and nothing is multiplied until then.
   fill_ring(0, kInFlight / 2);
+  PINCH_TRACE_SCOPE();
+  PINCH_TRACE_STEP(StreamRole::kStream, segment.row_group);
+  PINCH_TRACE_NOW(asked);
   Activations activations = fetched_activations<kInFlight / 2>(p, smem);
-  if (segment.k_end > 0) activations.await(min(k_tile, segment.k_end - 1));
+  PINCH_TRACE_NOW(fetched);
+  PINCH_TRACE_WAIT_AT(asked, fetched, StreamWait::kActivations);
+  if (segment.k_end > 0) activations.await(min(k_tile, segment.k_end - 1) PINCH_TRACE_PASSED);
   fill_ring(kInFlight / 2, kInFlight);
 
   // ldmatrix.x4: lanes 8i..8i+7 give the rows of matrix i = columns 8i..8i+7 of the k16 pair.
@@ -408,7 +426,8 @@ __global__ void __launch_bounds__(Traits::kMaxThreads, 1) stream_kernel(const __
   float acc[Traits::kRowTiles][Traits::kMBlocks][4] = {};
   bool starts = true;
   while (segment.k_end > 0) {
-    if (starts) reduce.begin(p, schedule, segment, team, member, lane);
+    PINCH_TRACE_STEP(StreamRole::kStream, segment.row_group);
+    if (starts) reduce.begin(p, schedule, segment, team, member, lane PINCH_TRACE_PASSED);
     StreamSegment next = segment;
     int next_k_tile = k_tile + kInFlight * kTeamWarps;
     std::uint32_t next_at = m16_at + kInFlight * kTeamWarps * 4;
@@ -420,21 +439,22 @@ __global__ void __launch_bounds__(Traits::kMaxThreads, 1) stream_kernel(const __
     }
     const int left = segment.k_end - k_tile, next_left = next.k_end - next_k_tile;
     const std::uint32_t x_now = x + k_tile * (kTileCols * 2);
-    activations.await(min(k_tile + (kInFlight - 1) * kTeamWarps, segment.k_end - 1));
+    activations.await(min(k_tile + (kInFlight - 1) * kTeamWarps, segment.k_end - 1) PINCH_TRACE_PASSED);
 #pragma unroll
     for (int u = 0; u < kInFlight; ++u) {
-      const StreamSlot<Traits> slot = ring.take(u);
+      const StreamSlot<Traits> slot = ring.take(u PINCH_TRACE_PASSED);
+      PINCH_TRACE_PHASE(StreamPhase::kMultiply);
       ring.fetch(next_at, u, u * kTeamWarps < next_left);
       if (u * kTeamWarps < left)
         multiply<Traits>(slot, x_now + u * kTeamWarps * kTileCols * 2, m_block_bytes, p.nvfp4_exponent, acc);
     }
-    if (last) reduce.end(p, schedule, segment, split, team, member, lane, acc);
+    if (last) reduce.end(p, schedule, segment, split, team, member, lane, acc PINCH_TRACE_PASSED);
     segment = next;
     k_tile = next_k_tile;
     m16_at = next_at;
     starts = last;
   }
-  activations.await(tiles - 1);  // the other block's copies come here as long as this one lives
+  activations.await(tiles - 1 PINCH_TRACE_PASSED);  // the other block's copies come here as long as this one lives
   if (p.split_log2 > 0) reduce_cluster<Traits>(p, cluster, split);
 }
 

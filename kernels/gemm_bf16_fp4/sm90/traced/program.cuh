@@ -1,61 +1,34 @@
-// One wgmma kernel as a program, for `pinch trace gemm --device cuda`, which compiles it at each PINCH_TRACE_LEVEL
-// after defining the tile's knobs as PINCH_TILE and the names of enumerators as PINCH_FORMAT and PINCH_OUTPUT; nothing
-// ships it.
+// One GEMM kernel as a program, for `pinch trace gemm --device cuda`, which compiles it at each PINCH_TRACE_LEVEL after
+// defining the knobs of a wgmma tile as PINCH_TILE or those of a streaming instance as PINCH_STREAM, and the names of
+// enumerators as PINCH_FORMAT and PINCH_OUTPUT; nothing ships it.
 //   program TACTIC M N K DEVICE
-// Random prepared weights and activations; outputs sampled against FP64; then launches with cold L2, each timed between
-// events with its marks on, of which the trace keeps the last. Exit status: 0, 1 wrong or failed, 2 usage, 3 no device.
+// Random prepared weights and activations; outputs sampled against FP64.
 #pragma once
 
-#include <cuda_bf16.h>
-
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <vector>
+#include <string>
 
-#include "kernels/gemm_bf16_fp4/sm90/instances.h"
-#include "kernels/gemm_bf16_fp4/sm90/launch.cuh"
-#include "pinch/trace.cuh"
+#include "kernels/gemm_bf16_fp4/sm90/traced/program_types.cuh"
+#ifdef PINCH_STREAM
+#include "kernels/gemm_bf16_fp4/sm90/traced/stream.cuh"
+#else
+#include "kernels/gemm_bf16_fp4/sm90/traced/wgmma.cuh"
+#endif
 
 namespace pinch::gemm_bf16_fp4::sm90 {
 namespace {
 
-#define CHECK(call)                                                                          \
-  do {                                                                                       \
-    if (const cudaError_t error = (call); error != cudaSuccess) {                            \
-      std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error));                    \
-      std::exit(error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ? 3 : 1); \
-    }                                                                                        \
-  } while (false)
+using namespace pinch::traced;
 
-constexpr Format kFormat = Format::PINCH_FORMAT;
-constexpr bool kF32 = OutputType::PINCH_OUTPUT == OutputType::kF32;
-using Output = std::conditional_t<kF32, float, __nv_bfloat16>;
-using Traits = WgmmaTraits<WgmmaTile{PINCH_TILE}, kFormat, Output>;
-
-constexpr int kWarmUps = 20, kLaunches = 9, kSamples = 1024;
-constexpr int kAccExponent = kFormat == Format::kNvfp4 ? kNvfp4AccExponent : mxfp4_acc_exponent(130);
-
-__device__ std::uint32_t mix(std::uint64_t x) {
-  x = (x + 1) * 0x9E3779B97F4A7C15ull;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-  return static_cast<std::uint32_t>(x >> 32);
-}
-
-__device__ std::int64_t first() {
-  return blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x;
-}
-__device__ std::int64_t step() {
-  return std::int64_t{gridDim.x} * blockDim.x;
-}
+constexpr int kSamples = 1024;
 
 // Any code word is one of E2M1 codes. Scales of 1/4 to 4: E5M3 exponents 20 to 23, or UE8M0 125 to 128 of at most 130.
-__global__ void fill(__nv_bfloat16* a, std::int64_t a_count, std::uint32_t* codes, std::int64_t words,
-                     std::uint32_t* scales, std::int64_t scale_words) {
-  for (std::int64_t i = first(); i < a_count; i += step())
-    a[i] = __float2bfloat16(static_cast<float>(mix(i) % 4096) / 1024 - 2);
+__global__ void fill_weights(std::uint32_t* codes, std::int64_t words, std::uint32_t* scales,
+                             std::int64_t scale_words) {
   for (std::int64_t i = first(); i < words; i += step()) codes[i] = mix(i + (std::int64_t{1} << 40));
   for (std::int64_t i = first(); i < scale_words; i += step()) {
     const std::uint32_t random = mix(i + (std::int64_t{1} << 41));
@@ -98,82 +71,49 @@ __global__ void compare(const __nv_bfloat16* a, const std::uint8_t* codes, const
   atomicAdd(errors + 1, want * want);
 }
 
-__global__ void read(const uint4* bytes, std::int64_t count, std::uint32_t* sink) {
-  std::uint32_t sum = 0;
-  for (std::int64_t i = first(); i < count; i += step()) sum ^= bytes[i].x ^ bytes[i].w;
-  if (sum == 0x12345678) *sink = sum;
-}
-
-template <typename T>
-T* allocate(std::size_t count) {
-  T* pointer = nullptr;
-  CHECK(cudaMalloc(&pointer, count * sizeof(T)));
-  return pointer;
-}
-
-int run(const WgmmaTactic& tactic, int m, int n, int k, int device) {
+int run(const char* name, int m, int n, int k, int device) {
+  const auto tactic = TracedKernel::parse(name);
+  if (!tactic) {
+    std::fprintf(stderr, "refused: this program is of another kernel than %s\n", name);
+    return 2;
+  }
   int sms = 0;
-  CHECK(cudaSetDevice(device));
-  CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
-  const WgmmaProblem problem{m, n, k};
-  if (const auto why = illegal(tactic, problem, {sms}); !why.empty() || tactic.tile != Traits::kTile) {
-    std::fprintf(stderr, "refused: %s\n", why.empty() ? "this program is of another tile" : std::string(why).c_str());
+  PINCH_CHECK(cudaSetDevice(device));
+  PINCH_CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
+  const TracedKernel kernel = traced_kernel(m, n, k, sms);
+  if (const std::string why = kernel.illegal(*tactic); !why.empty()) {
+    std::fprintf(stderr, "refused: %s\n", why.c_str());
     return 2;
   }
   const PreparedExtent extent = prepared_extent(kFormat, n, k);
-  constexpr std::size_t kOthers = std::size_t{256} << 20;  // bytes read to push the operands out of L2
   auto* a = allocate<__nv_bfloat16>(std::size_t(m) * k);
   auto* codes = allocate<std::uint8_t>(extent.codes_bytes);
   auto* scales = allocate<std::uint8_t>(extent.scales_bytes);
   auto* out = allocate<Output>(std::size_t(m) * n);
-  auto* others = allocate<std::uint8_t>(kOthers);
   auto* errors = allocate<double>(2);
-  const std::size_t workspace_bytes_wanted = std::max(workspace_bytes(tactic, problem, {sms}), kFlagBytes);
-  auto* workspace = allocate<std::uint8_t>(workspace_bytes_wanted);
-  CHECK(cudaMemset(workspace, 0, workspace_bytes_wanted));
-  CHECK(cudaMemset(others, 1, kOthers));
-  CHECK(cudaMemset(errors, 0, 2 * sizeof(double)));
-  CHECK(cudaMemset(out, 0xff, std::size_t(m) * n * sizeof(Output)));  // NaN
-  fill<<<1024, 256>>>(a, std::int64_t{m} * k, reinterpret_cast<std::uint32_t*>(codes), extent.codes_bytes / 4,
-                      reinterpret_cast<std::uint32_t*>(scales), extent.scales_bytes / 4);
-  const WgmmaArgs args{a, k, codes, scales, 1.0F, kAccExponent, out, n, m, n, k, workspace};
-  const auto multiply = [&] { CHECK((launch<Traits>(tactic, args, {sms}, nullptr))); };
+  const std::size_t workspace_bytes = std::max(kernel.workspace(*tactic), kFlagBytes);
+  auto* workspace = allocate<std::uint8_t>(workspace_bytes);
+  PINCH_CHECK(cudaMemset(workspace, 0, workspace_bytes));
+  PINCH_CHECK(cudaMemset(errors, 0, 2 * sizeof(double)));
+  PINCH_CHECK(cudaMemset(out, 0xff, std::size_t(m) * n * sizeof(Output)));  // NaN
+  fill_values<<<1024, 256>>>(a, std::int64_t{m} * k, 0);
+  fill_weights<<<1024, 256>>>(reinterpret_cast<std::uint32_t*>(codes), extent.codes_bytes / 4,
+                              reinterpret_cast<std::uint32_t*>(scales), extent.scales_bytes / 4);
+  const Call call{a, codes, scales, out, workspace};
+  const auto multiply = [&] { PINCH_CHECK(kernel.launch(*tactic, call)); };
 
   multiply();
   compare<<<kSamples / 128, 128>>>(a, codes, scales, out, m, n, k, errors);
   double sums[2];
-  CHECK(cudaMemcpy(sums, errors, sizeof sums, cudaMemcpyDeviceToHost));
-  const double error = std::sqrt(sums[0] / sums[1]), limit = kF32 ? 1e-5 * std::sqrt(k) : 2.5e-3;
-  std::printf("relative L2 error of %d outputs %.2e, at most %.2e\n", kSamples, error, limit);
-  if (!(error <= limit)) return 1;
+  PINCH_CHECK(cudaMemcpy(sums, errors, sizeof sums, cudaMemcpyDeviceToHost));
+  if (!accept(std::sqrt(sums[0] / sums[1]), kF32 ? 1e-5 * std::sqrt(k) : 2.5e-3, kSamples)) return 1;
 
-  const Schedule schedule = make_schedule(tactic, problem, {sms});
-  const auto grid = static_cast<std::uint32_t>(grid_ctas(tactic.tile, schedule));
-  const std::int64_t steps = std::int64_t{schedule.tiles()} * (schedule.k_iterations + 2) / schedule.workers + 1;
   trace::CudaSession session(trace::kLevel,
                              "gemm " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k),
-                             {{{"producer"}, {"consumer", true}, {"epilogue"}},
-                              {{"empty", TraceRole::kConsumer}, {"full", TraceRole::kProducer}},
-                              {"issue", "drain", "decode"}},
-                             {.ctas = grid,
-                              .warps_of_cta = Traits::kThreads / 32,
-                              .events_of_warp = static_cast<std::uint32_t>(steps) * 16 + 64});
+                             TracedKernel::names(), kernel.room(*tactic));
   for (int i = 0; i < kWarmUps; ++i) multiply();
   PINCH_TRACE_ATTACH(session);
-  cudaEvent_t begin, end;
-  CHECK(cudaEventCreate(&begin));
-  CHECK(cudaEventCreate(&end));
-  for (int i = 0; i < kLaunches; ++i) {
-    session.again();
-    read<<<1024, 256>>>(reinterpret_cast<const uint4*>(others), kOthers / 16, reinterpret_cast<std::uint32_t*>(errors));
-    CHECK(cudaEventRecord(begin));
-    multiply();
-    CHECK(cudaEventRecord(end));
-    CHECK(cudaEventSynchronize(end));
-    float ms = 0;
-    CHECK(cudaEventElapsedTime(&ms, begin, end));
-    session.add_run_ns(ms * 1e6);
-  }
+  time_launches(session, multiply);
   return session.finish() ? 0 : 1;
 }
 
@@ -181,11 +121,10 @@ int run(const WgmmaTactic& tactic, int m, int n, int k, int device) {
 }  // namespace pinch::gemm_bf16_fp4::sm90
 
 int main(int argc, char** argv) {
-  const auto tactic = argc == 6 ? pinch::gemm_bf16_fp4::sm90::parse_wgmma_tactic(argv[1]) : std::nullopt;
-  if (!tactic) {
+  if (argc != 6) {
     std::fprintf(stderr, "usage: program TACTIC M N K DEVICE\n");
     return 2;
   }
-  return pinch::gemm_bf16_fp4::sm90::run(*tactic, std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]),
+  return pinch::gemm_bf16_fp4::sm90::run(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]),
                                          std::atoi(argv[5]));
 }
