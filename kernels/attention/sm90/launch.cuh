@@ -91,6 +91,9 @@ cudaError_t launch_attention(const Tactic& tactic, const AttentionProblem& p, co
   params.batch = static_cast<int>(p.batch);
   params.causal = p.causal;
   params.output_f32 = p.output == OutputType::kF32;
+  const std::int64_t strides = call.o.batch_stride | call.o.head_stride | call.o.row_stride;
+  params.output_wide =
+      !params.output_f32 && strides % 8 == 0 && reinterpret_cast<std::uintptr_t>(call.o.data) % 16 == 0;
   params.dynamic = tactic.schedule == Schedule::kDynamic;
   params.walk = walk;
 

@@ -23,6 +23,7 @@ struct Params {
   int seq, kv_seq, heads, kv_heads;
   int batch;
   bool causal, output_f32, dynamic;
+  bool output_wide;  // bf16, its rows aligned to 16 bytes
   Walk walk;
 };
 
