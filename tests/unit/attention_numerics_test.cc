@@ -269,6 +269,85 @@ TEST(AttentionNumerics, TheMaximumMovesOnlyBeyondTheThreshold) {
   EXPECT_EQ(fp4_linear_scale(std::exp2(headroom_log2(PvType::kFp4))).scale.bits, 0x7e);
 }
 
+// Every mantissa of x and amax, 24 binades of x below an amax near each end of the range and in it.
+TEST(AttentionNumerics, QuotientsByAnFp8ScaleAreThoseOfADivision) {
+  const auto bf16 = [](int exponent, int mantissa) {
+    return to_f32(Bf16{static_cast<std::uint16_t>(exponent << 7 | mantissa)});
+  };
+  long one_product_differs = 0;
+  for (const int top : {0, 1, 3, 66, 67, 68, 127, 200, 253, 254}) {
+    for (int m = top == 0 ? 1 : 0; m < 128; ++m) {
+      const float amax = bf16(top, m), scale = fp8_scale(amax);
+      const Fp8Divisor by = fp8_divisor(scale);
+      for (int exponent = std::max(0, top - 23); exponent <= top; ++exponent) {
+        for (int mantissa = 0; mantissa < (exponent == top ? m + 1 : 128); ++mantissa) {
+          const float x = bf16(exponent, mantissa);
+          ASSERT_EQ(divide(x, by), x / scale) << x << " of " << amax;
+          ASSERT_EQ(divide(-x, by), -x / scale) << x << " of " << amax;
+          one_product_differs += to_e4m3(x * (1.0F / scale)).bits != to_e4m3(x / scale).bits;
+        }
+      }
+    }
+  }
+  EXPECT_GT(one_product_differs, 0) << "the remainder is needed";
+  EXPECT_EQ(divide(0.0F, fp8_divisor(fp8_scale(0.0F))), 0.0F);
+  EXPECT_TRUE(std::isnan(divide(1.0F, fp8_divisor(fp8_scale(std::nanf(""))))));
+}
+
+/// Relative L2 error of O over rows of 64 keys whose scores are about 2^exponent in log2 units: with `spread` within a
+/// few units of one another, without it one far above the others. `exponent_of` gives s - max in log2 units.
+template <class ExponentOf>
+double error_at_huge_scores(int exponent, bool spread, ExponentOf exponent_of) {
+  constexpr int kKeys = 64;
+  const auto scale = static_cast<float>(1.4426950408889634 / std::sqrt(128.0));
+  std::mt19937 bits(static_cast<unsigned>(exponent));
+  const auto uniform = [&] { return static_cast<double>(bits()) / 2147483648.0 - 1; };
+  double error2 = 0, norm2 = 0;
+  for (int row = 0; row < 500; ++row) {
+    const double top = std::ldexp(1.5 + 0.5 * uniform(), exponent) / static_cast<double>(scale);
+    float s[kKeys], v[kKeys], highest = -kInfinity;
+    for (int j = 0; j < kKeys; ++j) {
+      s[j] = static_cast<float>(spread ? top + 5 * uniform() / static_cast<double>(scale) : j == 7 ? top : uniform());
+      v[j] = to_f32(to_bf16(static_cast<float>(uniform())));
+      highest = larger(s[j], highest);
+    }
+    double want_sum = 0, want = 0, got = 0;
+    float sum = 0;
+    for (int j = 0; j < kKeys; ++j) {
+      const double exact =
+          std::exp2((static_cast<double>(s[j]) - static_cast<double>(highest)) * static_cast<double>(scale));
+      want_sum += exact, want += exact * static_cast<double>(v[j]);
+      const float p = exp2_hardware(exponent_of(s[j], highest, scale));
+      sum += p, got += static_cast<double>(to_f32(to_bf16(p))) * static_cast<double>(v[j]);
+    }
+    const double o = want / want_sum;
+    error2 += std::pow(got / static_cast<double>(sum) - o, 2), norm2 += o * o;
+  }
+  return std::sqrt(error2 / norm2);
+}
+
+// The kernels' exponents at scores that no model has. One multiply-add (Hopper): the maximum's rounding is a factor of
+// the whole row, which the division takes out again, so that only P's own rounding is left, 2^-8 at most, wherever
+// the scores are; below 2^15 the largest P still rounds to exactly 1. Scores scaled first (CPU): each loses half a unit
+// in its last place on the way, as FP32 sums of products do: the same up to 2^17.
+TEST(AttentionNumerics, HugeScoresCostNoMoreThanTheRoundingOfP) {
+  const auto fused = [](float s, float top, float scale) { return fma(s, scale, -(top * scale)); };
+  const auto scaled_first = [](float s, float top, float scale) {
+    const float scaled = s * scale, m = top * scale;
+    return scaled - m;
+  };
+  for (int exponent = 4; exponent <= 20; ++exponent) {
+    for (const bool spread : {false, true})
+      EXPECT_LE(error_at_huge_scores(exponent, spread, fused), 0x1p-8) << exponent;
+  }
+  for (int exponent = 4; exponent <= 17; ++exponent)
+    EXPECT_LE(error_at_huge_scores(exponent, true, scaled_first), 0x1p-8) << exponent;
+  EXPECT_GT(error_at_huge_scores(20, true, scaled_first), 0x1p-7) << "the measure sees a lost place";
+  EXPECT_LE(error_at_huge_scores(14, false, fused), 0x1p-11) << "the largest P is 1, its sum all but";
+  for (float top = 1; top < 0x1p15F; top *= 1.0009F)
+    EXPECT_EQ(to_f32(to_bf16(exp2_hardware(fused(top, top, 0.1275174F)))), 1.0F) << top;
+}
+
 TEST(AttentionNumerics, WhatACodeStandsForIsExactInBf16) {
   for (std::uint8_t code = 0; code < 8; ++code) {
     for (std::uint8_t scale = 0; scale < 0x7f; ++scale) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -70,9 +71,21 @@ struct Prepared {
 inline constexpr std::int64_t kFp8Row = 128;
 inline constexpr std::int64_t kPreparedKeys = 128;  // V is prepared in tiles of so many keys
 
-/// Words at `amax`: the magnitudes, then as many counters of prepare()'s own, and three more.
+/// Of q, k and v in turn: (batch, head) pairs, and tiles of kPreparedKeys rows of one.
+struct PreparedArray {
+  std::int64_t heads, tiles;
+};
+constexpr std::array<PreparedArray, 3> prepared_arrays(const AttentionProblem& p) {
+  const std::int64_t kv_tiles = round_up_to(p.kv_seq, kPreparedKeys) / kPreparedKeys;
+  return {{{p.batch * p.heads, round_up_to(p.seq, kPreparedKeys) / kPreparedKeys},
+           {p.batch * p.kv_heads, kv_tiles},
+           {p.batch * p.kv_heads, kv_tiles}}};
+}
+/// Words at `amax`: the magnitudes of the heads of all three, then prepare()'s own, those of their tiles.
 constexpr std::int64_t prepared_words(const AttentionProblem& p) {
-  return 2 * p.batch * (p.heads + 2 * p.kv_heads) + 3;
+  std::int64_t words = 0;
+  for (const PreparedArray& array : prepared_arrays(p)) words += array.heads * (1 + array.tiles);
+  return words;
 }
 
 constexpr Prepared prepared_layout(const AttentionProblem& p) {
