@@ -1,8 +1,9 @@
 // Checks the sm_90a attention kernels on a GPU against FP64: every compiled kernel on odd problems.
-// Usage: attention_check planted | full [CSV] | reduced [CSV]
+// Usage: attention_check planted | full [CSV] | reduced [CSV] | crowded [CSV]
 //   planted  the checker itself, on outputs with a fault each
 //   full     every problem; some launched 60 times, whose results must be equal bit by bit
 //   reduced  a few small problems, for compute-sanitizer
+//   crowded  preparation while other work holds all multiprocessors but one; `full` has it too
 // A bf16 output is compared with FP64 where nothing is rounded (error of the types: facts in docs/design/attention.md),
 // an FP32 output with an emulation of the kernel's own roundings, which leaves the last bit of exponentials and sums.
 // Exit status: 0 all right, 1 not, 77 skipped.
@@ -15,6 +16,8 @@
 
 #include "kernels/attention/sm90/backend.h"
 #include "tests/gpu/support/attention_data.h"
+#include "tests/gpu/support/check_log.h"
+#include "tests/gpu/support/occupier.h"
 
 namespace pinch::gpu_test {
 namespace {
@@ -78,20 +81,10 @@ Limits emulation_limits(const Tactic& tactic, const Kind& kind, float sigma) {
 
 class Check {
  public:
-  explicit Check(const char* csv_path) {
-    if (csv_path == nullptr) return;
-    csv_ = std::fopen(csv_path, "w");
-    if (csv_ == nullptr) {
-      std::printf("cannot write %s\n", csv_path);
-      std::exit(2);
-    }
-    std::fprintf(csv_,
-                 "dim,qk,pv,batch,heads,kv_heads,seq,kv_seq,causal,variable,sigma,output,tactic,verdict,relative_l2,"
-                 "lse_error,why\n");
-  }
-  ~Check() {
-    if (csv_ != nullptr) std::fclose(csv_);
-  }
+  explicit Check(const char* csv_path)
+      : log_(csv_path,
+             "dim,qk,pv,batch,heads,kv_heads,seq,kv_seq,causal,variable,sigma,output,tactic,verdict,relative_l2,"
+             "lse_error,why") {}
 
   void run(const BuiltKernel& kernel, const CheckedShape& s, int index) {
     for (const OutputType output : {OutputType::kBf16, OutputType::kF32}) {
@@ -119,61 +112,70 @@ class Check {
     }
   }
 
+  // Preparation while one multiprocessor is free, so that a head's blocks cannot all wait for one another at once: it
+  // must end before the others are, and give what it gives elsewhere.
+  void crowded() {
+    for (const BuiltKernel& kernel : sm90::built_kernels()) {
+      if (kernel.kind.qk != QkType::kFp8 || kernel.tile.read_ahead > 0) continue;
+      AttentionShape shape;
+      shape.problem = {1, 2, 1, 700, 3000, kernel.kind.dim, false, kernel.kind.pv, kernel.kind.qk, OutputType::kF32};
+      AttentionData data(shape, 99);
+      const Tactic tactic{kernel.tile};
+      data.compute_emulation(tactic);
+      const auto& facts = require(sm90::device_facts(0), "device");
+      const auto launch = [&](Part part) {
+        require(sm90::launch(kernel, tactic, shape.problem, data.call(), *facts, 0, nullptr, part), "launch");
+      };
+      launch(Part::kBoth);  // loads the kernels, which waits for the device
+      {
+        const Occupier others(facts->sm_count - 1);
+        launch(Part::kPrepare);
+        if (!others.others_end_within_seconds(2)) log_.fail("preparation waits for blocks that cannot start");
+      }
+      check_one(data, kernel, tactic, 1, emulation_limits(tactic, kernel.kind, 1), Part::kAttend);
+    }
+  }
+
   bool report() const {
-    std::printf("%d checks, %d launches, %d failed\n", checks_, launches_, failed_);
-    return failed_ == 0 && checks_ > 0;
+    std::printf("%d checks, %d launches, %d failed\n", log_.checks, log_.launches, log_.failed);
+    return log_.all_right();
   }
 
  private:
-  void check_one(AttentionData& data, const BuiltKernel& kernel, const Tactic& tactic, int repeats, Limits limits) {
-    ++checks_;
+  void check_one(AttentionData& data, const BuiltKernel& kernel, const Tactic& tactic, int repeats, Limits limits,
+                 Part part = Part::kBoth) {
     const auto& facts = require(sm90::device_facts(0), "device");
-    const char* verdict = "ok";
-    std::string why;
-    std::uint64_t first = 0;
-    for (int repeat = 0; repeat < repeats && why.empty(); ++repeat) {
-      ++launches_;
+    const auto launch = [&]() -> std::string {
       data.poison();
-      const auto launched =
-          sm90::launch(kernel, tactic, data.shape.problem, data.call(), *facts, 0, nullptr, Part::kBoth);
-      if (!launched) {
-        verdict = "launch_failed", why = launched.error().message();
-        break;
-      }
-      const cudaError_t error = cudaDeviceSynchronize();
-      if (error != cudaSuccess) {
+      const auto done = sm90::launch(kernel, tactic, data.shape.problem, data.call(), *facts, 0, nullptr, part);
+      if (!done) return done.error().message();
+      if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) {
         std::printf("FAIL %s %s, ending here\n", to_string(tactic).c_str(), cudaGetErrorName(error));
         std::exit(1);
       }
-      if (repeats == 1) break;
-      const std::uint64_t hash = data.hash();
-      if (repeat == 0) first = hash;
-      if (hash != first) verdict = "unstable", why = std::to_string(repeat) + " runs after the first one differs";
-    }
+      return {};
+    };
+    CheckVerdict verdict = launch_repeatedly(log_, repeats, launch, [&] { return data.hash(); });
     AttentionVerdict seen;
-    if (why.empty()) {
+    if (verdict.why.empty()) {
       seen = data.check(limits.relative_l2, limits.lse);
-      why = seen.fault;
-      if (!why.empty()) verdict = "wrong";
+      if (!seen.fault.empty()) verdict = {"wrong", seen.fault};
     }
     const AttentionProblem& p = data.shape.problem;
-    char row[320];
+    char row[320], errors[64];
     std::snprintf(row, sizeof row, "%d,%s,%s,%d,%d,%d,%d,%d,%d,%d,%g,%s,%s", static_cast<int>(p.dim),
                   std::string(pinch::to_string(p.qk)).c_str(), std::string(pinch::to_string(p.pv)).c_str(),
                   static_cast<int>(p.batch), static_cast<int>(p.heads), static_cast<int>(p.kv_heads),
                   static_cast<int>(p.seq), static_cast<int>(p.kv_seq), p.causal, data.shape.variable,
                   static_cast<double>(data.shape.sigma), p.output == OutputType::kF32 ? "f32" : "bf16",
                   sm90::to_string(tactic).c_str());
-    if (csv_ != nullptr)
-      std::fprintf(csv_, "%s,%s,%.3g,%.3g,\"%s\"\n", row, verdict, seen.relative_l2, seen.lse_error, why.c_str());
-    if (why.empty()) return;
-    if (failed_++ < 30)
-      std::printf("FAIL %s: %s: %s (relative L2 %.3g, lse %.3g)\n", row, verdict, why.c_str(), seen.relative_l2,
-                  seen.lse_error);
+    std::snprintf(errors, sizeof errors, "%.3g,%.3g", seen.relative_l2, seen.lse_error);
+    log_.row(std::string(row) + "," + verdict.name + "," + errors + ",\"" + verdict.why + "\"");
+    if (!verdict.why.empty())
+      log_.fail(std::string(row) + ": " + verdict.name + ": " + verdict.why + " (relative L2, lse: " + errors + ")");
   }
 
-  std::FILE* csv_ = nullptr;
-  int checks_ = 0, launches_ = 0, failed_ = 0;
+  CheckLog log_;
 };
 
 // The checker on outputs with one fault each; how many it misses.
@@ -205,26 +207,23 @@ int planted_faults_missed() {
 int run(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const char* csv_path = argc > 2 ? argv[2] : nullptr;
-  if (mode != "planted" && mode != "full" && mode != "reduced") {
-    std::printf("usage: attention_check planted | full [CSV] | reduced [CSV]\n");
+  if (mode != "planted" && mode != "full" && mode != "reduced" && mode != "crowded") {
+    std::printf("usage: attention_check planted | full [CSV] | reduced [CSV] | crowded [CSV]\n");
     return 2;
   }
   skip_without_device();
-  if (mode == "planted") {
-    const int missed = planted_faults_missed();
-    std::printf("planted faults missed: %d\n", missed);
-    return missed != 0;
-  }
+  if (mode == "planted") return report_planted(planted_faults_missed());
   Check check(csv_path);
   int index = 0;
   for (const BuiltKernel& kernel : sm90::built_kernels()) {
     if (kernel.tile.read_ahead > 0) continue;
     if (mode == "reduced") {
       for (const CheckedShape& shape : kReduced) check.run(kernel, shape, ++index);
-    } else {
+    } else if (mode == "full") {
       for (const CheckedShape& shape : kFull) check.run(kernel, shape, ++index);
     }
   }
+  if (mode != "reduced") check.crowded();
   return check.report() ? 0 : 1;
 }
 

@@ -1,384 +1,16 @@
-// Attention's CUDA front door on a device: every kind of problem against the numerics that the CPU is tested with,
-// runs, graphs, threads, devices, refusals.
-#include "pinch/attention_cuda.h"
-
+// Attention's CUDA front door on a device: runs, graphs, threads, devices, refusals.
 #include <gmock/gmock.h>
 
 #include <atomic>
 #include <memory>
-#include <set>
 #include <thread>
 
-#include "kernels/attention/sm90/tactics.h"
-#include "tests/gpu/support/front_door.h"
-#include "tests/kernel/attention_cases.h"
+#include "tests/gpu/support/attention_on_device.h"
 
 namespace pinch::cuda {
 namespace {
 
-using namespace test;  // NOLINT
 using testing::HasSubstr;
-
-/// In which order the kernels take key tiles.
-constexpr bool kBackward = true;
-
-constexpr PvType kBf16 = PvType::kBf16, kFp8 = PvType::kFp8, kFp4 = PvType::kFp4;
-
-/// A case with its arrays on a device, and room for its results there.
-class OnDevice {
- public:
-  explicit OnDevice(const Case& c, int device = 0)
-      : host_(c),
-        device_(device),
-        q_(device, c.q_data),
-        k_(device, c.k_data),
-        v_(device, c.v_data),
-        cu_q_(device, c.variable() ? c.cu_q : std::vector<std::int32_t>{0}),
-        cu_kv_(device, c.variable() ? c.cu_kv : std::vector<std::int32_t>{0}),
-        memory_(device, output_bytes(c)),
-        lse_(device, static_cast<std::size_t>(c.problem.batch * c.problem.heads * c.problem.seq)) {}
-
-  [[nodiscard]] AttentionInputs inputs() const {
-    AttentionInputs in = host_.inputs();
-    in.q.data = q_.data();
-    in.k.data = k_.data();
-    in.v.data = v_.data();
-    if (host_.variable()) {
-      in.cu_seqlens_q = {cu_q_.data(), cu_q_.size()};
-      in.cu_seqlens_kv = {cu_kv_.data(), cu_kv_.size()};
-      in.total_q = host_.cu_q.back();
-      in.total_kv = host_.cu_kv.back();
-    }
-    return in;
-  }
-  [[nodiscard]] AttentionOutputs outputs() const { return outputs_in(host_, memory_.data(), lse_.data()); }
-  void poison() const {
-    memory_.fill(0xff);
-    lse_.fill(0xff);
-  }
-  /// Waits for the device.
-  [[nodiscard]] Outcome outcome() const { return collect(host_, raw(), lse_.download()); }
-  /// The bytes alone.
-  [[nodiscard]] std::vector<std::byte> raw() const {
-    const DeviceScope scope(device_);
-    check(cudaDeviceSynchronize());
-    return memory_.download();
-  }
-
- private:
-  const Case& host_;
-  int device_;
-  Array<Bf16> q_, k_, v_;
-  Array<std::int32_t> cu_q_, cu_kv_;
-  Array<std::byte> memory_;
-  Array<float> lse_;
-};
-
-/// The workspace of a problem, cleared once.
-struct Workspace {
-  explicit Workspace(const AttentionPlan& plan)
-      : memory(plan.device(), std::max<std::size_t>(plan.workspace_bytes(), 16)) {
-    EXPECT_TRUE(clear_workspace(memory.bytes(), plan.device()).ok());
-  }
-  Array<std::byte> memory;
-};
-
-Result<Outcome> run_on_device(const Case& c, const std::string& tactic) {
-  PINCH_ASSIGN(plan, plan_attention(c.problem, 0, {tactic}));
-  const OnDevice arrays(c);
-  const Workspace workspace(plan);
-  PINCH_TRY(run_attention(plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes()));
-  return arrays.outcome();
-}
-
-/// Places of the tactics that this build has for a problem.
-std::vector<std::size_t> legal_tactics(const AttentionProblem& p) {
-  const AttentionTacticFamily& family = built_attention_tactics();
-  std::vector<std::size_t> legal;
-  for (std::size_t i = 0; i < family.size(); ++i) {
-    if (!family.illegal(i, p, Resources{132, 0})) legal.push_back(i);
-  }
-  return legal;
-}
-const attention::sm90::Tactic& tactic_at(std::size_t index) {
-  return attention::sm90::tactics()[index];
-}
-std::string name_at(std::size_t index) {
-  return built_attention_tactics().to_string(index);
-}
-
-/// How far a kernel may be from emulate(), as in tests/kernel/attention_test.cc: exp2 and the scores move P by e, which
-/// takes it past a midpoint between codes. Beside FP32 sums, E4M3 products are summed to 14 bits in the matrix unit
-/// before they are promoted: 2^-13 of the magnitudes, of which scores have 13 sigma in log2 units, and averages of
-/// random values are sqrt(keys) smaller than.
-double tolerance(const AttentionProblem& p, std::size_t index, double sigma) {
-  const attention::sm90::Tile& tile = tactic_at(index).tile;
-  const double exp2_error = tile.exp2 == Exp2::kHardware ? 0x1p-22
-                            : tile.exp2 == Exp2::kPoly4  ? attention::kPolyError[1]
-                            : tile.exp2 == Exp2::kPoly5  ? attention::kPolyError[2]
-                                                         : attention::kPolyError[0];
-  const double e = exp2_error + 4e-6 + (p.qk == QkType::kFp8 ? 0x1p-13 * 13 * sigma : 0);
-  const double step = p.pv == kFp4 ? 0.5 : p.pv == kFp8 ? 0.125 : 0x1p-7;
-  const double midpoints = p.pv == kFp4 ? 3 : p.pv == kFp8 ? 8 : 128;
-  const double sums = p.pv == kFp8 ? 0x1p-13 * std::sqrt(static_cast<double>(p.kv_seq)) : 2e-6;
-  return step * std::sqrt(midpoints * e / std::log(2.0)) + 2 * e + sums + (p.output == OutputType::kBf16 ? 0x1p-8 : 0);
-}
-
-/// What the tactic's kernel computes.
-Dense emulation_of(const Case& c, std::size_t index) {
-  const attention::sm90::Tactic& tactic = tactic_at(index);
-  return emulate(quantized(c), tactic.tile.tile_kv, Planted::kNone, kBackward, tactic.threshold);
-}
-
-std::string describe(const Case& c, std::size_t index) {
-  const AttentionProblem& p = c.problem;
-  return name_at(index) + " b" + std::to_string(p.batch) + " h" + std::to_string(p.heads) + "/" +
-         std::to_string(p.kv_heads) + " s" + std::to_string(p.seq) + "/" + std::to_string(p.kv_seq) + " d" +
-         std::to_string(p.dim) + (p.causal ? " causal " : " full ") + std::string(to_string(p.pv)) +
-         (p.qk == QkType::kFp8 ? " qk fp8" : "") + (p.output == OutputType::kF32 ? " f32" : " bf16") +
-         (c.variable() ? " variable" : "");
-}
-
-void expect_right(const Case& c, std::size_t index, double sigma, const Dense& want) {
-  const auto got = run_on_device(c, name_at(index));
-  ASSERT_TRUE(got.ok()) << got.error().message() << describe(c, index);
-  EXPECT_TRUE(got->intact) << "wrote between rows or past the end: " << describe(c, index);
-  EXPECT_LE(rel_l2(got->dense.o, want.o), tolerance(c.problem, index, sigma)) << describe(c, index);
-  const double lse_error = 2e-4 + (c.problem.qk == QkType::kFp8 ? 0x1p-13 * 9 * sigma : 0);
-  for (std::size_t i = 0; i < want.lse.size(); ++i) {
-    const double a = got->dense.lse[i], b = want.lse[i];
-    const bool same = std::isnan(b) ? std::isnan(a) : std::isinf(b) ? a == b : std::fabs(a - b) <= lse_error;
-    ASSERT_TRUE(same) << "lse " << i << ": " << a << " for " << b << " " << describe(c, index);
-  }
-}
-
-std::int64_t random_length(std::mt19937& bits, double longest) {
-  const double u = static_cast<double>(bits()) / 4294967296.0;
-  return static_cast<std::int64_t>(std::exp2(u * std::log2(longest + 0.99)));
-}
-
-class AttentionFrontDoor : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto device = gemm_device(0);
-    if (!device) GTEST_SKIP() << device.error().message();
-  }
-};
-
-// Lengths 1 to 4097, groups of 1 to 16 heads, odd strides, all types that there are kernels for, every tactic in turn.
-TEST_F(AttentionFrontDoor, RandomProblemsMatchTheEmulation) {
-  std::mt19937 bits(1);
-  constexpr int kProblems = 240;
-  constexpr double kMostWork = 6e6;
-  int ran = 0;
-  std::set<std::size_t> used;
-  for (int i = 0; i < kProblems; ++i) {
-    AttentionProblem p;
-    p.dim = bits() % 2 == 0 ? 64 : 128;
-    p.pv = static_cast<PvType>(i % 3);
-    p.qk = p.pv == kFp8 && bits() % 2 == 0 ? QkType::kFp8 : QkType::kBf16;
-    p.causal = bits() % 2 == 0;
-    p.output = bits() % 2 == 0 ? OutputType::kBf16 : OutputType::kF32;
-    const std::int64_t group = 1 << bits() % 5;
-    p.kv_heads = 1 + static_cast<std::int64_t>(bits() % 2);
-    p.heads = p.kv_heads * group;
-    p.batch = 1 + static_cast<std::int64_t>(bits() % 3);
-    if (i < 6) p.batch = p.heads = p.kv_heads = 1;  // the longest
-    const double rows = kMostWork / static_cast<double>(p.dim * p.heads * p.batch);
-    p.seq = i < 6 ? 4097 - i / 3 : random_length(bits, std::min(rows, 4097.0));
-    p.kv_seq = random_length(bits, std::clamp(rows / static_cast<double>(p.seq), 1.0, 4097.0));
-    if (i % 2 == 1) std::swap(p.seq, p.kv_seq);
-    const auto legal = legal_tactics(p);
-    const double sigma = bits() % 2 == 0 ? 1 : 3;
-    const bool rows_outside = bits() % 2 == 0, variable = p.batch > 1 && bits() % 2 == 0;
-    const auto gap = static_cast<std::int64_t>(8 * (bits() % 4));
-    const auto seed = static_cast<std::uint32_t>(100 + i), turn = static_cast<std::uint32_t>(bits());
-    if (legal.empty()) continue;  // a build without kernels of this kind
-    const std::size_t index = legal[turn % legal.size()];
-    const Case c = make_case(p, sigma, seed, rows_outside, gap, variable);
-    expect_right(c, index, sigma, emulation_of(c, index));
-    if (HasFatalFailure()) return;
-    used.insert(index);
-    ++ran;
-  }
-  EXPECT_GE(ran, kProblems / 3);
-  RecordProperty("problems", ran);
-  std::printf("%d problems by %zu tactics\n", ran, used.size());
-}
-
-TEST_F(AttentionFrontDoor, EveryTacticMatchesTheEmulation) {
-  for (const std::int64_t dim : {64, 128}) {
-    for (const auto& [pv, qk] : {std::pair{kBf16, QkType::kBf16}, std::pair{kFp8, QkType::kBf16},
-                                 std::pair{kFp8, QkType::kFp8}, std::pair{kFp4, QkType::kBf16}}) {
-      const AttentionProblem p{1, 4, 2, 301, 463, dim, true, pv, qk, OutputType::kF32};
-      const Case c = make_case(p, 2, 5);
-      for (const std::size_t index : legal_tactics(p)) expect_right(c, index, 2, emulation_of(c, index));
-    }
-  }
-}
-
-TEST_F(AttentionFrontDoor, TheComparisonFindsPlantedFaults) {
-  const AttentionProblem p{1, 1, 1, 150, 300, 128, true, kBf16, QkType::kBf16, OutputType::kF32};
-  const Case c = make_case(p, 2, 6);
-  const std::size_t index = legal_tactics(p).front();
-  const auto got = run_on_device(c, name_at(index));
-  ASSERT_TRUE(got.ok());
-  const int keys = tactic_at(index).tile.tile_kv;
-  for (const Planted fault : {Planted::kMaskOneLate, Planted::kNoDecay}) {
-    EXPECT_GT(rel_l2(got->dense.o, emulate(c, keys, fault, kBackward).o), 2 * tolerance(p, index, 2));
-  }
-}
-
-double error_of(const Case& c, std::size_t index, const Dense& reference) {
-  const auto got = run_on_device(c, name_at(index));
-  EXPECT_TRUE(got.ok()) << got.error().message();
-  return got.ok() ? rel_l2(got->dense.o, reference.o) : kInfinity;
-}
-
-// The CPU's table (tests/kernel/attention_test.cc): relative L2 error of O with P quantised alone at sigma 1, 3, 6, and
-// with V too at sigma 1 and 4096 keys. V is first put through its quantiser, so that the kernel's own changes nothing.
-TEST_F(AttentionFrontDoor, ErrorsOfEachTypeAreThoseOfTheTable) {
-  constexpr double kSigmas[] = {1, 3, 6};
-  const std::map<PvType, std::array<double, 3>> p_only{
-      {kBf16, {.0016, .0007, .0006}}, {kFp8, {.0239, .0117, .0074}}, {kFp4, {.096, .025, .013}}};
-  const std::map<PvType, double> with_v{{kFp8, .037}, {kFp4, .133}};
-  for (const auto& [pv, errors] : p_only) {
-    for (std::size_t at = 0; at < 3; ++at) {
-      const AttentionProblem p{1, 2, 1, 256, 1024, 128, false, pv, QkType::kBf16, OutputType::kF32};
-      const Case exact = quantized(make_case(p, kSigmas[at], 40 + static_cast<std::uint32_t>(at)));
-      const Dense reference = reference_of(exact);
-      for (const std::size_t index : legal_tactics(p)) {
-        const double error = error_of(exact, index, reference);
-        EXPECT_LE(error, 1.1 * errors[at]) << name_at(index) << " sigma " << kSigmas[at];
-        std::printf("pv %s sigma %g: %.5f, at most %.5f  %s\n", std::string(to_string(pv)).c_str(), kSigmas[at], error,
-                    1.1 * errors[at], name_at(index).c_str());
-      }
-    }
-    if (!with_v.contains(pv)) continue;
-    const AttentionProblem p{1, 1, 1, 128, 4096, 128, false, pv, QkType::kBf16, OutputType::kF32};
-    const Case c = make_case(p, 1, 50);
-    const Dense reference = reference_of(c);
-    for (const std::size_t index : legal_tactics(p)) {
-      EXPECT_LE(error_of(c, index, reference), 1.1 * with_v.at(pv)) << name_at(index) << " with V";
-    }
-  }
-}
-
-TEST_F(AttentionFrontDoor, Fp8ErrorDoesNotGrowWithLongKeys) {
-  for (const QkType qk : {QkType::kBf16, QkType::kFp8}) {
-    std::map<std::size_t, double> shortest;
-    for (const std::int64_t keys : {1024, 131072}) {
-      const AttentionProblem p{1, 1, 1, 16, keys, 128, false, kFp8, qk, OutputType::kF32};
-      const Case exact = quantized(make_case(p, 1, 60));
-      const Dense reference = reference_of(exact);
-      for (const std::size_t index : legal_tactics(p)) {
-        const double error = error_of(exact, index, reference);
-        shortest.emplace(index, error);
-        EXPECT_LE(error, 1.3 * shortest.at(index)) << keys << " keys, " << name_at(index);
-      }
-    }
-  }
-}
-
-void set_row(std::vector<Bf16>& data, std::int64_t at, std::int64_t dim, float value) {
-  std::fill_n(data.begin() + at, dim, to_bf16(value));
-}
-
-// One key whose score is far above all: O is its value. All scores equal: O is the mean. Outliers in V: within the
-// type.
-TEST_F(AttentionFrontDoor, HugeKeysEqualScoresAndOutliers) {
-  for (const PvType pv : {kBf16, kFp8, kFp4}) {
-    const AttentionProblem p{1, 1, 1, 40, 200, 64, false, pv, QkType::kBf16, OutputType::kF32};
-    for (const std::size_t index : legal_tactics(p)) {
-      Case huge = make_case(p, 1, 80);
-      set_row(huge.q_data, huge.q_at(huge.q, 0, 0, 3), 64, 100);
-      set_row(huge.k_data, huge.kv_at(0, 0, 77), 64, 100);
-      const Case huge_exact = quantized(huge);
-      const auto got = run_on_device(huge, name_at(index));
-      ASSERT_TRUE(got.ok());
-      const double score = 64.0 * 100 * 100 * huge.scale;
-      EXPECT_NEAR(got->dense.lse[3] / score, 1, 1e-5) << name_at(index);
-      // The maximum is a rounded product, which the exponent subtracts from an exact one: P is 2^(half a unit in the
-      // last place of the score) before it is rounded, and so is the sum that divides.
-      const double rounding = score * 1.4427 * 0x1p-24 * 0.6931 + 1e-5;
-      for (std::int64_t d = 0; d < 64; ++d) {
-        const double want = to_f32(huge_exact.v_data[static_cast<std::size_t>(huge.kv_at(0, 0, 77) + d)]);
-        EXPECT_NEAR(got->dense.o[static_cast<std::size_t>(3 * 64 + d)], want, rounding * (1 + std::fabs(want)))
-            << name_at(index);
-      }
-      Case equal = make_case(p, 1, 81);
-      for (std::int64_t j = 0; j < 200; ++j) set_row(equal.k_data, equal.kv_at(0, 0, j), 64, 0.5F);
-      const double sums = pv == kFp8 ? 0x1p-13 * std::sqrt(200.0) : 1e-5;  // every P is 1, exact in every type
-      EXPECT_LE(error_of(equal, index, reference_of(quantized(equal))), sums) << name_at(index);
-
-      Case outlier = make_case(p, 1, 82);
-      for (std::int64_t j = 0; j < 200; j += 50) set_row(outlier.v_data, outlier.kv_at(0, 0, j), 64, 1000);
-      const double most = pv == kBf16 ? 0x1p-8 : pv == kFp8 ? 0x1p-4 + 0x1p-4 : 0.25 + 0.25;  // P and V, largest steps
-      EXPECT_LE(error_of(outlier, index, reference_of(outlier)), most) << name_at(index);
-    }
-  }
-}
-
-TEST_F(AttentionFrontDoor, RowsThatSeeNoKeyAreZeroAndMinusInfinity) {
-  for (const PvType pv : {kBf16, kFp8, kFp4}) {
-    const AttentionProblem p{1, 2, 1, 450, 170, 64, true, pv, QkType::kBf16, OutputType::kBf16};
-    const Case c = make_case(p, 1, 70);
-    for (const std::size_t index : legal_tactics(p)) {
-      const auto got = run_on_device(c, name_at(index));
-      ASSERT_TRUE(got.ok());
-      for (std::int64_t row = 0; row < 2 * 450; ++row) {
-        const bool none = row % 450 < 280;
-        ASSERT_EQ(got->dense.lse[static_cast<std::size_t>(row)] == -kInfinity, none) << name_at(index) << row;
-        for (std::int64_t d = 0; d < 64; ++d) {
-          const double value = got->dense.o[static_cast<std::size_t>(row * 64 + d)];
-          ASSERT_TRUE(none ? value == 0 : std::isfinite(value)) << name_at(index) << row;
-        }
-      }
-    }
-  }
-}
-
-TEST_F(AttentionFrontDoor, NaNsStayInTheRowsAndSequencesThatSeeThem) {
-  const Bf16 nan{0x7fc0};
-  const AttentionProblem p{1, 1, 1, 256, 256, 64, true, kBf16, QkType::kBf16, OutputType::kBf16};
-  Case c = make_case(p, 1, 90);
-  c.k_data[static_cast<std::size_t>(c.kv_at(0, 0, 40))] = nan;
-  for (const std::size_t index : legal_tactics(p)) {
-    const auto got = run_on_device(c, name_at(index));
-    ASSERT_TRUE(got.ok());
-    for (std::int64_t i = 0; i < 256; ++i) {
-      ASSERT_EQ(std::isnan(got->dense.o[static_cast<std::size_t>(i * 64)]), i >= 40) << name_at(index) << " row " << i;
-      ASSERT_EQ(std::isnan(got->dense.lse[static_cast<std::size_t>(i)]), i >= 40) << name_at(index) << " row " << i;
-    }
-  }
-  // The second of three sequences that follow one another is all NaN.
-  for (const PvType pv : {kBf16, kFp8, kFp4}) {
-    const AttentionProblem several{3, 2, 2, 100, 100, 64, false, pv, QkType::kBf16, OutputType::kF32};
-    Case v = make_case(several, 1, 91, false, 0, true);
-    v.cu_q = {0, 70, 140, 210}, v.cu_kv = {0, 50, 130, 200};
-    std::mt19937 bits(3);
-    const auto fill = [&](std::vector<Bf16>& data) {
-      for (Bf16& x : data) x = to_bf16(static_cast<float>(bits() % 64) / 32 - 1);
-    };
-    fill(v.q_data), fill(v.k_data), fill(v.v_data);
-    for (std::int64_t h = 0; h < 2; ++h) {
-      for (std::int64_t j = 0; j < 80; ++j) {
-        std::fill_n(v.k_data.begin() + v.kv_at(1, h, j), 64, nan);
-        std::fill_n(v.v_data.begin() + v.kv_at(1, h, j), 64, nan);
-      }
-    }
-    for (const std::size_t index : legal_tactics(several)) {
-      const auto got = run_on_device(v, name_at(index));
-      ASSERT_TRUE(got.ok());
-      for (std::int64_t b = 0; b < 3; ++b) {
-        for (std::int64_t row = 0; row < 70 * 64; ++row) {
-          const double value = got->dense.o[static_cast<std::size_t>(b * 2 * 100 * 64 + row)];
-          ASSERT_EQ(std::isnan(value), b == 1) << name_at(index) << " sequence " << b << " row " << row / 64;
-        }
-      }
-    }
-  }
-}
 
 TEST_F(AttentionFrontDoor, SixtyRunsGiveTheSameBits) {
   for (const PvType pv : {kBf16, kFp8, kFp4}) {
@@ -389,7 +21,7 @@ TEST_F(AttentionFrontDoor, SixtyRunsGiveTheSameBits) {
     for (const std::size_t index : legal_tactics(p)) {
       const auto plan = plan_attention(p, 0, {name_at(index)});
       ASSERT_TRUE(plan.ok());
-      const Workspace workspace(*plan);
+      const Workspace workspace(plan->device(), plan->workspace_bytes());
       std::vector<std::byte> first;
       for (int run = 0; run < 60; ++run) {
         arrays.poison();
@@ -410,42 +42,12 @@ TEST_F(AttentionFrontDoor, RunsAllocateNothingAndAreCaptured) {
     const OnDevice arrays(c);
     const auto plan = plan_attention(p, 0);
     ASSERT_TRUE(plan.ok());
-    const Workspace workspace(*plan);
-    cudaStream_t stream = nullptr;
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    check(cudaDeviceSynchronize());
+    const Workspace workspace(plan->device(), plan->workspace_bytes());
     const AttentionInputs in = arrays.inputs();
     const AttentionOutputs out = arrays.outputs();
-    const auto run = [&] { return run_attention(*plan, in, out, workspace.memory.bytes(), stream).ok(); };
-    ASSERT_TRUE(run());
-    const std::vector<std::byte> first = arrays.raw();
-    std::size_t free_before = 0, free_after = 0, total = 0;
-    check(cudaMemGetInfo(&free_before, &total));
-    const long before = allocations();
-    bool all = true;
-    for (int i = 0; i < 100; ++i) all = run() && all;
-    EXPECT_EQ(allocations(), before);
-    EXPECT_TRUE(all);
-    check(cudaStreamSynchronize(stream));
-    check(cudaMemGetInfo(&free_after, &total));
-    EXPECT_EQ(free_after, free_before);
-
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t ready = nullptr;
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    EXPECT_TRUE(run());
-    EXPECT_TRUE(run());
-    check(cudaStreamEndCapture(stream, &graph));
-    check(cudaGraphInstantiate(&ready, graph, 0));
-    for (int replay = 0; replay < 3; ++replay) {
-      arrays.poison();
-      check(cudaGraphLaunch(ready, stream));
-      check(cudaStreamSynchronize(stream));
-      EXPECT_TRUE(arrays.raw() == first) << replay;
-    }
-    check(cudaGraphExecDestroy(ready));
-    check(cudaGraphDestroy(graph));
-    check(cudaStreamDestroy(stream));
+    expect_allocates_nothing_and_is_captured(
+        [&](Stream stream) { return run_attention(*plan, in, out, workspace.memory.bytes(), stream).ok(); },
+        [&] { arrays.poison(); }, [&] { return arrays.raw(); });
   }
 }
 
@@ -460,17 +62,16 @@ TEST_F(AttentionFrontDoor, StreamsAndThreadsShareAPlan) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
-      cudaStream_t stream = nullptr;
-      check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+      const OwnStream stream;
       const OnDevice arrays(c);
-      const Workspace workspace(*plan);
+      const Workspace workspace(plan->device(), plan->workspace_bytes());
       check(cudaDeviceSynchronize());
       for (int i = 0; i < 10; ++i) {
-        const bool ran = run_attention(*plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes(), stream).ok();
-        check(cudaStreamSynchronize(stream));
+        const bool ran =
+            run_attention(*plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes(), stream.get()).ok();
+        check(cudaStreamSynchronize(stream.get()));
         if (!ran || arrays.raw() != first->raw) ++different;
       }
-      check(cudaStreamDestroy(stream));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -484,7 +85,7 @@ TEST_F(AttentionFrontDoor, OneWorkspaceServesEveryTacticInTurn) {
   const OnDevice arrays(c);
   const auto any = plan_attention(p, 0);
   ASSERT_TRUE(any.ok());
-  const Workspace workspace(*any);
+  const Workspace workspace(any->device(), any->workspace_bytes());
   for (int round = 0; round < 2; ++round) {
     for (const std::size_t index : legal_tactics(p)) {
       const auto plan = plan_attention(p, 0, {name_at(index)});
@@ -502,7 +103,7 @@ TEST_F(AttentionFrontDoor, RefusesByNameAndLaunchesNothing) {
   const Case variable = make_case(p, 1, 11, false, 8, true);
   const auto plan = plan_attention(p, 0);
   ASSERT_TRUE(plan.ok());
-  const Workspace workspace(*plan);
+  const Workspace workspace(plan->device(), plan->workspace_bytes());
   static constexpr std::int32_t kOffsets[] = {0, 5, 9};
   alignas(16) static std::uint16_t host[8];
   const auto where = [&](const Case& of, auto change) {
@@ -557,7 +158,7 @@ TEST_F(AttentionFrontDoor, SeveralDevices) {
   const auto plan = plan_attention(p, 1);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->device(), 1);
-  const Workspace workspace(*plan);
+  const Workspace workspace(plan->device(), plan->workspace_bytes());
   const OnDevice arrays(c, 1), elsewhere(c, 0);
   ASSERT_TRUE(run_attention(*plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes()).ok());
   int current = -1;
@@ -568,12 +169,10 @@ TEST_F(AttentionFrontDoor, SeveralDevices) {
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().where, "q");
   EXPECT_THAT(wrong.error().text, HasSubstr("memory of device 0"));
-  cudaStream_t stream_of_first = nullptr;
-  check(cudaStreamCreateWithFlags(&stream_of_first, cudaStreamNonBlocking));
-  const auto other = run_attention(*plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes(), stream_of_first);
+  const OwnStream of_first;
+  const auto other = run_attention(*plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes(), of_first.get());
   ASSERT_FALSE(other.ok());
   EXPECT_EQ(other.error().where, "stream");
-  check(cudaStreamDestroy(stream_of_first));
 }
 
 }  // namespace

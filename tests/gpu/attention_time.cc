@@ -2,7 +2,7 @@
 // Usage: attention_time CSV [--regimes] [--samples N] [--dim D] [--heads N] [--only TEXT] [SEQ...]
 // b = 4, h = 16, full and causal. Every compiled kernel of the dim, with each launch knob worth a look. Every sample is
 // in the CSV; TFLOP/s counts visible pairs alone, preparation of fp8 and fp4 operands included ("both") or not
-// ("attend"). Exit status: 0, 77 skipped.
+// ("attend"); "prepare" is that alone, in microseconds. Exit status: 0, 77 skipped.
 // An H200 may draw 700 W: it runs at full clocks for some 60 ms, then at what that allows. --regimes times a kernel of
 // each kind (tile_kv 128, no split) by itself in both: the first replays after a pause, and those after half a second.
 #include <algorithm>
@@ -34,6 +34,10 @@ struct Timed {
   std::vector<double> samples_us;
   double burst_us = 0, sustained_us = 0;  // of --regimes
 };
+
+const char* name(Part part) {
+  return part == Part::kAttend ? "attend" : part == Part::kBoth ? "both" : "prepare";
+}
 
 double median(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
@@ -113,13 +117,14 @@ int run(int argc, char** argv) {
             if (name.find(only) == std::string::npos) continue;
             const auto& tile = kernel.tile;
             if (regimes && (tile.tile_kv != 128 || tile.chunks > 1 || tile.exp2 != Exp2::kHardware ||
-                            schedule == sm90::Schedule::kStatic || (threshold == 0 && kernel.kind.pv == PvType::kBf16)))
+                            schedule == sm90::Schedule::kStatic))
               continue;
             if (!sm90::illegal(kernel.kind, tactic).empty()) continue;
             AttentionData& d = data_of(kernel);
             if (threshold == 0 && kernel.kind.pv == PvType::kBf16 && schedule == sm90::Schedule::kStatic) continue;
-            for (const Part part : {Part::kAttend, Part::kBoth}) {
-              if (part == Part::kBoth && kernel.kind.pv == PvType::kBf16) continue;
+            for (const Part part : {Part::kAttend, Part::kBoth, Part::kPrepare}) {
+              if (part != Part::kAttend && kernel.kind.pv == PvType::kBf16) continue;
+              if (part == Part::kPrepare && !regimes) continue;
               require(sm90::launch(kernel, tactic, d.shape.problem, d.call(), *facts, 0, timer.stream()), "launch");
               PINCH_CUDA_CHECK(cudaStreamSynchronize(timer.stream()));
               cuda::Graph graph = require(timer.capture([&](cudaStream_t stream) {
@@ -149,18 +154,18 @@ int run(int argc, char** argv) {
       const double flops = 4.0 * pairs * dim * 4 * 16;
       for (const Timed& t : timed) {
         if (regimes) {
-          const std::string what = std::to_string(seq) + (causal ? ",1," : ",0,") +
-                                   std::string(pinch::to_string(t.kernel->kind.qk)) + "," +
-                                   std::string(pinch::to_string(t.kernel->kind.pv)) + "," +
-                                   (t.part == Part::kAttend ? "attend," : "both,") + sm90::to_string(t.tactic);
-          std::fprintf(csv, "%s,%.1f,%.2f,%.1f,%.2f\n", what.c_str(), flops / t.burst_us / 1e6, t.burst_us,
-                       flops / t.sustained_us / 1e6, t.sustained_us);
-          std::printf("%-90s burst %7.1f sustained %7.1f TFLOP/s\n", what.c_str(), flops / t.burst_us / 1e6,
-                      flops / t.sustained_us / 1e6);
+          const double counted = t.part == Part::kPrepare ? 0 : flops;
+          const std::string what =
+              std::to_string(seq) + (causal ? ",1," : ",0,") + std::string(pinch::to_string(t.kernel->kind.qk)) + "," +
+              std::string(pinch::to_string(t.kernel->kind.pv)) + "," + name(t.part) + "," + sm90::to_string(t.tactic);
+          std::fprintf(csv, "%s,%.1f,%.2f,%.1f,%.2f\n", what.c_str(), counted / t.burst_us / 1e6, t.burst_us,
+                       counted / t.sustained_us / 1e6, t.sustained_us);
+          std::printf("%-96s burst %7.1f sustained %7.1f TFLOP/s, %9.1f %9.1f us\n", what.c_str(),
+                      counted / t.burst_us / 1e6, counted / t.sustained_us / 1e6, t.burst_us, t.sustained_us);
           continue;
         }
         const double us = median(t.samples_us);
-        const char* part = t.part == Part::kAttend ? "attend" : "both";
+        const char* const part = name(t.part);
         const std::string qk(pinch::to_string(t.kernel->kind.qk)), pv(pinch::to_string(t.kernel->kind.pv));
         std::fprintf(csv, "4,16,%d,%d,%d,%s,%s,%s,%s,%.1f,%.2f,\"", seq, dim, causal, qk.c_str(), pv.c_str(), part,
                      sm90::to_string(t.tactic).c_str(), flops / us / 1e6, us);

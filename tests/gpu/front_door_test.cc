@@ -79,21 +79,7 @@ struct Problem {
   std::unique_ptr<PreparedWeights> weights;
 };
 
-/// A workspace that serves plans up to a size.
-struct Workspace {
-  Workspace(int device, std::size_t bytes) : memory(device, std::max<std::size_t>(bytes, 16)) {
-    EXPECT_TRUE(clear_workspace(memory.bytes(), device).ok());
-  }
-  Array<std::byte> memory;
-};
-
-class FrontDoor : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto device = gemm_device(0);
-    if (!device) GTEST_SKIP() << device.error().message();
-  }
-};
+using FrontDoor = FrontDoorTest;
 
 TEST_F(FrontDoor, HostAndDevicePrepareTheSameBytes) {
   for (const Fp4Format format : {Fp4Format::kNvfp4, Fp4Format::kMxfp4}) {
@@ -197,42 +183,11 @@ TEST_F(FrontDoor, RunsAllocateNothingAndAreCaptured) {
   ASSERT_TRUE(plan.ok());
   const Workspace workspace(0, plan->workspace_bytes());
   const Array<std::uint16_t> out(0, 64 * 1032);
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  const auto run = [&] {
-    return run_gemm(*plan, problem.a.data(), 2080, out.data(), 1032, workspace.memory.bytes(), stream).ok();
-  };
-  ASSERT_TRUE(run());
-  check(cudaStreamSynchronize(stream));
-  const std::vector<std::uint16_t> first = out.download();
-  std::size_t free_before = 0, free_after = 0, total = 0;
-  check(cudaMemGetInfo(&free_before, &total));
-  const long before = allocations();
-  bool all = true;
-  for (int i = 0; i < 100; ++i) all = run() && all;
-  EXPECT_EQ(allocations(), before);
-  EXPECT_TRUE(all);
-  check(cudaStreamSynchronize(stream));
-  check(cudaMemGetInfo(&free_after, &total));
-  EXPECT_EQ(free_after, free_before);
-
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t ready = nullptr;
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  EXPECT_TRUE(run());
-  EXPECT_TRUE(run());
-  check(cudaStreamEndCapture(stream, &graph));
-  check(cudaGraphInstantiate(&ready, graph, 0));
-  for (int replay = 0; replay < 3; ++replay) {
-    out.fill(0xff);
-    check(cudaDeviceSynchronize());
-    check(cudaGraphLaunch(ready, stream));
-    check(cudaStreamSynchronize(stream));
-    EXPECT_EQ(out.download(), first) << replay;
-  }
-  check(cudaGraphExecDestroy(ready));
-  check(cudaGraphDestroy(graph));
-  check(cudaStreamDestroy(stream));
+  expect_allocates_nothing_and_is_captured(
+      [&](Stream stream) {
+        return run_gemm(*plan, problem.a.data(), 2080, out.data(), 1032, workspace.memory.bytes(), stream).ok();
+      },
+      [&] { out.fill(0xff); }, [&] { return out.download(); });
 }
 
 TEST_F(FrontDoor, ThreadsShareWeightsAndPlans) {
@@ -245,15 +200,13 @@ TEST_F(FrontDoor, ThreadsShareWeightsAndPlans) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&] {
-      cudaStream_t stream = nullptr;
-      check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+      const OwnStream stream;
       const Workspace workspace(0, plan->workspace_bytes());
       check(cudaDeviceSynchronize());
       for (int i = 0; i < 10; ++i) {
         const auto own = plan_gemm(*problem.weights, 48);
-        if (!own || problem.run(*own, workspace.memory.bytes(), stream) != first) ++different;
+        if (!own || problem.run(*own, workspace.memory.bytes(), stream.get()) != first) ++different;
       }
-      check(cudaStreamDestroy(stream));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -339,15 +292,13 @@ TEST_F(FrontDoor, SeveralDevices) {
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().where, "a");
   EXPECT_THAT(wrong.error().text, HasSubstr("memory of device 0"));
-  cudaStream_t stream_of_first = nullptr;
-  check(cudaStreamCreateWithFlags(&stream_of_first, cudaStreamNonBlocking));
-  const auto other_stream = run(on_second.a.data(), stream_of_first);
+  const OwnStream of_first;
+  const auto other_stream = run(on_second.a.data(), of_first.get());
   ASSERT_FALSE(other_stream.ok());
   EXPECT_EQ(other_stream.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(other_stream.error().where, "stream");
   EXPECT_THAT(other_stream.error().text, HasSubstr("a stream of device 0"));
-  EXPECT_EQ(clear_workspace(workspace.memory.bytes(), 1, stream_of_first).error().where, "stream");
-  check(cudaStreamDestroy(stream_of_first));
+  EXPECT_EQ(clear_workspace(workspace.memory.bytes(), 1, of_first.get()).error().where, "stream");
 }
 
 /// Not an assertion but a figure: what a run costs the host.

@@ -6,7 +6,6 @@
 //   reduced  a few small problems, for compute-sanitizer
 // A tactic that a rule refuses is a row that names the rule. Exit status: 0 all right, 1 not, 77 skipped.
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -21,6 +20,7 @@
 #include "kernels/gemm_bf16_fp4/sm90/instances.h"
 #include "kernels/gemm_bf16_fp4/sm90/tactics.h"
 #include "tests/gpu/support/candidates.h"
+#include "tests/gpu/support/check_log.h"
 #include "tests/gpu/support/output_check.h"
 
 namespace pinch::gpu_test {
@@ -69,18 +69,7 @@ constexpr CheckedProblem kFull[] = {{1, 8, 32},
 
 class Check {
  public:
-  explicit Check(const char* csv_path) {
-    if (csv_path == nullptr) return;
-    csv_ = std::fopen(csv_path, "w");
-    if (csv_ == nullptr) {
-      std::printf("cannot write %s: %s\n", csv_path, std::strerror(errno));
-      std::exit(2);
-    }
-    std::fprintf(csv_, "n,k,m,format,output,family,tactic,verdict,relative_l2,why\n");
-  }
-  ~Check() {
-    if (csv_ != nullptr) std::fclose(csv_);
-  }
+  explicit Check(const char* csv_path) : log_(csv_path, "n,k,m,format,output,family,tactic,verdict,relative_l2,why") {}
 
   // Every `step`th streaming tactic: they are many, and the large problems take long.
   void run(const CheckedProblem& p, Format format, int index, int step) {
@@ -94,7 +83,7 @@ class Check {
                              .nan_and_inf = p.nan_and_inf};
     ProblemData data(shape, 1234 + static_cast<std::uint64_t>(index));
     data.compute_reference(p.m, 1);
-    const int failed_before = failed_;
+    const int failed_before = log_.failed;
     for (const bool f32 : {false, true}) {
       std::vector<Candidate> all = candidates(data, p.m, f32, Breadth::kEverySchedule);
       std::size_t most_workspace = 0;
@@ -106,11 +95,8 @@ class Check {
       for (const Candidate& c : all) {
         if (!c.illegal.empty()) {
           ++rules_[c.illegal];
-          const char* verdict = c.must_be_legal ? "wrong" : "illegal";
-          failed_ += c.must_be_legal;
-          if (c.must_be_legal)
-            std::printf("FAIL the default schedule is refused: %s: %s\n", c.tactic.c_str(), c.illegal.c_str());
-          row(shape, f32, c, verdict, 0, c.illegal);
+          if (c.must_be_legal) log_.fail("the default schedule is refused: " + c.tactic + ": " + c.illegal);
+          row(shape, f32, c, c.must_be_legal ? "wrong" : "illegal", 0, c.illegal);
           continue;
         }
         ++legal[c.family];
@@ -119,77 +105,69 @@ class Check {
       }
       const char* const needed[] = {"wgmma", "stream"};
       for (const char* family : needed)
-        if (legal[family] == 0 && (p.m <= 32 || std::strcmp(family, "wgmma") == 0)) {
-          ++failed_;
-          std::printf("FAIL m=%d n=%d k=%d %s: no %s tactic is legal\n", p.m, p.n, p.k, name(format), family);
-        }
+        if (legal[family] == 0 && (p.m <= 32 || std::strcmp(family, "wgmma") == 0))
+          log_.fail(problem_name(shape) + ": no " + family + " tactic is legal");
     }
     ++problems_;
-    std::printf("m=%d n=%d k=%d %s: %s\n", p.m, p.n, p.k, name(format), failed_ == failed_before ? "ok" : "FAILED");
+    std::printf("%s: %s\n", problem_name(shape).c_str(), log_.failed == failed_before ? "ok" : "FAILED");
     std::fflush(stdout);
   }
 
   // Whether all was right.
   bool report() const {
-    std::printf("%d problems, %d checks, %d launches, %d failed\n", problems_, checks_, launches_, failed_);
+    std::printf("%d problems, %d checks, %d launches, %d failed\n", problems_, log_.checks, log_.launches, log_.failed);
     for (const auto& [rule, count] : rules_) std::printf("  illegal, %d times: %s\n", count, rule.c_str());
-    return failed_ == 0 && checks_ > 0;
+    return log_.all_right();
   }
 
  private:
+  static std::string problem_name(const ProblemShape& s) {
+    return "m=" + std::to_string(s.m) + " n=" + std::to_string(s.n) + " k=" + std::to_string(s.k) + " " +
+           name(s.format);
+  }
+
   void check_one(const ProblemData& data, const Candidate& c, int repeats, GuardedOutput& out,
                  GuardedWorkspace& workspace) {
-    ++checks_;
-    std::string why;
-    const char* verdict = "ok";
-    std::uint64_t first_hash = 0;
     workspace.poison(c.workspace_bytes);
-    for (int repeat = 0; repeat < repeats && why.empty(); ++repeat) {
-      ++launches_;
+    const auto launch = [&]() -> std::string {
       out.poison();
       cudaError_t error = c.launch(out.data(), workspace.data(), nullptr);
       if (error == cudaSuccess) error = cudaDeviceSynchronize();
-      if (error != cudaSuccess) {
-        verdict = "launch_failed";
-        why = cudaGetErrorName(error);
-        if (error != cudaErrorInvalidValue) {  // the context is gone
-          std::printf("FAIL %s %s, ending here\n", c.tactic.c_str(), why.c_str());
-          row(data.shape, out.f32, c, "crashed", 0, why);
-          std::exit(1);
-        }
-        break;
+      if (error == cudaSuccess) return {};
+      if (error != cudaErrorInvalidValue) {  // the context is gone
+        std::printf("FAIL %s %s, ending here\n", c.tactic.c_str(), cudaGetErrorName(error));
+        row(data.shape, out.f32, c, "crashed", 0, cudaGetErrorName(error));
+        std::exit(1);
       }
-      if (repeats == 1) break;
-      const std::uint64_t hash = checker_.hash(out);
-      if (repeat == 0) first_hash = hash;
-      if (hash != first_hash) verdict = "unstable", why = "run " + std::to_string(repeat) + " differs from the first";
-    }
+      return cudaGetErrorName(error);
+    };
+    CheckVerdict verdict = launch_repeatedly(log_, repeats, launch, [&] { return checker_.hash(out); });
     OutputVerdict seen;
-    if (why.empty()) {
+    if (verdict.why.empty()) {
       const double limit = out.f32 ? 1e-5 * std::sqrt(static_cast<double>(data.shape.k)) : 2.5e-3;
       seen = checker_.check(out, data.expected.data(), 1, limit, workspace);
-      why = seen.fault;
-      if (!why.empty()) verdict = "wrong";
+      if (!seen.fault.empty()) verdict = {"wrong", seen.fault};
     }
-    row(data.shape, out.f32, c, verdict, seen.relative_l2, why);
-    if (why.empty()) return;
-    if (failed_++ < 40)
-      std::printf("FAIL m=%d n=%d k=%d %s %s %s: %s: %s (relative L2 %.3g)\n", data.shape.m, data.shape.n, data.shape.k,
-                  name(data.shape.format), out.f32 ? "f32" : "bf16", c.tactic.c_str(), verdict, why.c_str(),
-                  seen.relative_l2);
+    row(data.shape, out.f32, c, verdict.name, seen.relative_l2, verdict.why);
+    if (verdict.why.empty()) return;
+    char error[48];
+    std::snprintf(error, sizeof error, " (relative L2 %.3g)", seen.relative_l2);
+    log_.fail(problem_name(data.shape) + (out.f32 ? " f32 " : " bf16 ") + c.tactic + ": " + verdict.name + ": " +
+              verdict.why + error);
   }
 
   void row(const ProblemShape& s, bool f32, const Candidate& c, const char* verdict, double relative_l2,
            const std::string& why) {
-    if (csv_ == nullptr) return;
-    std::fprintf(csv_, "%d,%d,%d,%s,%s,%s,%s,%s,%.3g,\"%s\"\n", s.n, s.k, s.m, name(s.format), f32 ? "f32" : "bf16",
-                 c.family.c_str(), c.tactic.c_str(), verdict, relative_l2, why.c_str());
+    char error[32];
+    std::snprintf(error, sizeof error, "%.3g", relative_l2);
+    log_.row(std::to_string(s.n) + "," + std::to_string(s.k) + "," + std::to_string(s.m) + "," + name(s.format) +
+             (f32 ? ",f32," : ",bf16,") + c.family + "," + c.tactic + "," + verdict + "," + error + ",\"" + why + "\"");
   }
 
+  CheckLog log_;
   OutputChecker checker_;
-  std::FILE* csv_ = nullptr;
   std::map<std::string, int> rules_;
-  int problems_ = 0, checks_ = 0, launches_ = 0, failed_ = 0;
+  int problems_ = 0;
 };
 
 using gemm_bf16_fp4::sm90::StreamKernel, gemm_bf16_fp4::sm90::StreamTactic;
@@ -248,11 +226,7 @@ int run(int argc, char** argv) {
     return 2;
   }
   skip_without_device();
-  if (mode == "planted") {
-    const int missed = planted_faults_missed();
-    std::printf("planted faults missed: %d\n", missed);
-    return missed != 0;
-  }
+  if (mode == "planted") return report_planted(planted_faults_missed());
   Check check(csv_path);
   for (const Format format : {Format::kNvfp4, Format::kMxfp4}) {
     int index = 0;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/attention/numerics.h"
+#include "tests/gpu/support/attention_reference.h"
 
 namespace pinch::gpu_test {
 
@@ -18,44 +18,6 @@ __device__ std::uint32_t mix(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
   return static_cast<std::uint32_t>(x >> 32);
-}
-
-// Everything that a kernel of the checker needs to know, by value.
-struct View {
-  const std::uint16_t *q, *k, *v;
-  std::int64_t q_batch, q_head, q_row, kv_batch, kv_head, kv_row;
-  const std::int32_t *cu_q, *cu_kv;
-  int batch, heads, kv_heads, seq, kv_seq, dim;
-  bool causal;
-  PvType pv;
-  QkType qk;
-  float scale;
-
-  struct Row {
-    const std::uint16_t *q, *k, *v;  // k and v: of the sequence's first key
-    int seq, kv_seq, visible;        // seq: 0 where the query is past the end
-  };
-  __device__ Row row(int b, int h, int query) const {
-    Row r{};
-    const int kv_of = h / (heads / kv_heads);
-    int q_first = 0, kv_first = 0;
-    r.seq = seq, r.kv_seq = kv_seq;
-    if (cu_q != nullptr) {
-      q_first = cu_q[b], kv_first = cu_kv[b];
-      r.seq = cu_q[b + 1] - q_first, r.kv_seq = cu_kv[b + 1] - kv_first;
-    }
-    const int at = cu_q != nullptr ? 0 : b;
-    r.q = q + at * q_batch + h * q_head + (q_first + query) * q_row;
-    r.k = k + at * kv_batch + kv_of * kv_head + kv_first * kv_row;
-    r.v = v + at * kv_batch + kv_of * kv_head + kv_first * kv_row;
-    r.visible = causal ? max(0, min(query + r.kv_seq - r.seq + 1, r.kv_seq)) : r.kv_seq;
-    if (query >= r.seq) r.seq = 0;
-    return r;
-  }
-};
-
-__device__ float value(const std::uint16_t* at) {
-  return to_f32(Bf16{*at});
 }
 
 __global__ void fill(std::uint16_t* to, std::int64_t count, float sigma, std::uint64_t seed) {
@@ -85,74 +47,6 @@ __global__ void poison_between(std::uint16_t* to, std::int64_t count, std::int64
   }
 }
 
-__device__ double block_sum(double x) {
-  __shared__ double parts[4];
-  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFF, x, step);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
-  __syncthreads();
-  return parts[0] + parts[1] + parts[2] + parts[3];
-}
-__device__ double block_max(double x) {
-  __shared__ double parts[4];
-  for (int step = 16; step > 0; step /= 2) x = fmax(x, __shfl_xor_sync(0xFFFFFFFF, x, step));
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
-  __syncthreads();
-  return fmax(fmax(parts[0], parts[1]), fmax(parts[2], parts[3]));
-}
-
-constexpr int kTile = 128;  // keys at a time of the reference; a thread each
-
-// Products of Q with one key, after `round_q` and `round_k`; 16 bytes at a time, or this takes most of a check's time.
-template <class RoundQ, class RoundK>
-__device__ double score(const View& view, const View::Row& row, int key, RoundQ round_q, RoundK round_k) {
-  double s = 0;
-  for (int c = 0; c < view.dim; c += 8) {
-    const uint4 q = *reinterpret_cast<const uint4*>(row.q + c);
-    const uint4 k = *reinterpret_cast<const uint4*>(row.k + key * view.kv_row + c);
-    const std::uint32_t qs[] = {q.x, q.y, q.z, q.w}, ks[] = {k.x, k.y, k.z, k.w};
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const auto half = [i](const std::uint32_t(&x)[4]) {
-        return to_f32(Bf16{static_cast<std::uint16_t>(x[i / 2] >> i % 2 * 16)});
-      };
-      s += static_cast<double>(round_q(half(qs))) * static_cast<double>(round_k(half(ks)));
-    }
-  }
-  return s;
-}
-
-// One query a block of 128 threads: a thread a key of the tile, then a thread a column.
-__global__ void __launch_bounds__(kTile) reference(View view, double* o, double* lse) {
-  __shared__ double p[kTile];
-  const int query = static_cast<int>(blockIdx.x), h = static_cast<int>(blockIdx.y), b = static_cast<int>(blockIdx.z);
-  const View::Row row = view.row(b, h, query);
-  if (row.seq == 0) return;
-  const int t = static_cast<int>(threadIdx.x);
-  double m = -INFINITY, l = 0, sum = 0;
-  for (int first = 0; first < row.visible; first += kTile) {
-    const int key = first + t;
-    const auto exact = [](float x) { return x; };
-    const double s =
-        key < row.visible ? score(view, row, key, exact, exact) * static_cast<double>(view.scale) : -INFINITY;
-    const double top = fmax(m, block_max(s)), decay = m == top ? 1 : exp(m - top);
-    m = top;
-    p[t] = exp(s - m);
-    const double tile_sum = block_sum(p[t]);
-    l = l * decay + tile_sum;
-    sum *= decay;
-    __syncthreads();
-    if (t < view.dim)
-      for (int j = 0; j < min(kTile, row.visible - first); ++j)
-        sum += p[j] * static_cast<double>(value(row.v + (first + j) * view.kv_row + t));
-    __syncthreads();
-  }
-  const std::int64_t at = (static_cast<std::int64_t>(b) * view.heads + h) * view.seq + query;
-  if (t < view.dim) o[at * view.dim + t] = row.visible == 0 ? 0 : sum / l;
-  if (t == 0) lse[at] = row.visible == 0 ? -INFINITY : m + log(l);
-}
-
 struct Counts {
   double error2, norm2;
   unsigned long long wrong_class, outside;
@@ -164,9 +58,9 @@ __device__ bool same_class(double got, double wanted) {
   return isnan(got) == isnan(wanted) && isinf(got) == isinf(wanted) && (!isinf(wanted) || got == wanted);
 }
 
-__global__ void compare(View view, const std::uint8_t* raw, bool f32, std::int64_t o_batch, std::int64_t o_head,
-                        std::int64_t o_row, const float* lse, std::int64_t lse_batch, std::int64_t lse_head,
-                        const double* expected, const double* expected_lse, Counts* counts) {
+__global__ void compare(AttentionView view, const std::uint8_t* raw, bool f32, std::int64_t o_batch,
+                        std::int64_t o_head, std::int64_t o_row, const float* lse, std::int64_t lse_batch,
+                        std::int64_t lse_head, const double* expected, const double* expected_lse, Counts* counts) {
   const int query = static_cast<int>(blockIdx.x), h = static_cast<int>(blockIdx.y), b = static_cast<int>(blockIdx.z);
   if (view.row(b, h, query).seq == 0) return;
   const int first = view.cu_q != nullptr ? view.cu_q[b] : 0, at_b = view.cu_q != nullptr ? 0 : b;
@@ -225,134 +119,6 @@ __global__ void hash_words(const std::uint32_t* words, std::int64_t count, std::
     h += x ^ (x >> 31);
   }
   atomicAdd(&counts->hash, h);
-}
-
-// Largest magnitude of each (batch, head), a block each.
-__global__ void __launch_bounds__(256) find_amax(View view, int which, float* to) {
-  __shared__ float parts[256];
-  const int heads = which == 0 ? view.heads : view.kv_heads;
-  const int b = static_cast<int>(blockIdx.x) / heads, h = static_cast<int>(blockIdx.x) % heads;
-  const View::Row row = view.row(b, which == 0 ? h : h * (view.heads / view.kv_heads), 0);
-  const std::uint16_t* from = which == 0 ? row.q : which == 1 ? row.k : row.v;
-  const std::int64_t stride = which == 0 ? view.q_row : view.kv_row;
-  const int rows = which == 0 ? (view.cu_q != nullptr ? view.cu_q[b + 1] - view.cu_q[b] : view.seq) : row.kv_seq;
-  float top = 0;
-  for (int r = static_cast<int>(threadIdx.x); r < rows; r += 256)
-    for (int c = 0; c < view.dim; ++c) top = fmaxf(top, fabsf(value(from + r * stride + c)));
-  parts[threadIdx.x] = top;
-  __syncthreads();
-  for (int i = 128; i > 0; i /= 2) {
-    if (static_cast<int>(threadIdx.x) < i) parts[threadIdx.x] = fmaxf(parts[threadIdx.x], parts[threadIdx.x + i]);
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) to[blockIdx.x] = parts[0];
-}
-
-struct Emulated {
-  int tile_kv, tile_q;
-  float threshold;
-  Exp2 exp2;
-  Quant quant;
-  const float *amax_q, *amax_k, *amax_v;
-};
-
-// V of one key as the product takes it; fp4: in units of the global factor.
-__device__ double product_value(const View& view, const View::Row& row, int key, int c, float amax) {
-  const float v = value(row.v + key * view.kv_row + c);
-  if (view.pv == PvType::kBf16) return static_cast<double>(v);
-  if (view.pv == PvType::kFp8) return static_cast<double>(to_f32(to_e4m3(v / fp8_scale(amax))));
-  const float global = fp4_v_global(amax);
-  float top = 0;
-  const int first = key / kGroup * kGroup;
-  for (int j = first; j < min(first + kGroup, row.kv_seq); ++j)
-    top = fmaxf(top, fabsf(value(row.v + j * view.kv_row + c)));
-  const E4m3 scale = fp4_v_scale(top, global);
-  return static_cast<double>(fp4_value(fp4_v_code(v, scale, global), scale));
-}
-
-__device__ float exp2_by(Exp2 exp2, float x) {
-  if (exp2 == Exp2::kPoly3) return exp2_poly<3>(x);
-  if (exp2 == Exp2::kPoly4) return exp2_poly<4>(x);
-  if (exp2 == Exp2::kPoly5) return exp2_poly<5>(x);
-  return exp2_hardware(x);
-}
-
-// As `reference`, in the kernel's order of tiles and with its roundings.
-__global__ void __launch_bounds__(kTile) emulation(View view, Emulated by, double* o, double* lse) {
-  extern __shared__ float tile[];  // s, then P, of tile_kv keys
-  const int query = static_cast<int>(blockIdx.x), h = static_cast<int>(blockIdx.y), b = static_cast<int>(blockIdx.z);
-  const View::Row row = view.row(b, h, query);
-  if (row.seq == 0) return;
-  const int t = static_cast<int>(threadIdx.x), kv_of = h / (view.heads / view.kv_heads);
-  const float amax_v = by.amax_v[b * view.kv_heads + kv_of];
-  float q_scale = 1, k_scale = 1, scale_log2 = view.scale * 1.44269504F;
-  if (view.qk == QkType::kFp8) {
-    q_scale = fp8_scale(by.amax_q[b * view.heads + h]), k_scale = fp8_scale(by.amax_k[b * view.kv_heads + kv_of]);
-    scale_log2 *= q_scale * k_scale;
-  }
-  // Key tiles are those of the query tile's last row.
-  const int last = min(query / by.tile_q * by.tile_q + by.tile_q, row.seq) - 1;
-  const int seen = view.causal ? max(0, min(last + row.kv_seq - row.seq + 1, row.kv_seq)) : row.kv_seq;
-  const float offset = view.pv == PvType::kFp8 ? kFp8Offset : 0.0F;
-  float m = -INFINITY;
-  double l = 0, sum = 0;
-  for (int first = (seen + by.tile_kv - 1) / by.tile_kv * by.tile_kv - by.tile_kv; first >= 0; first -= by.tile_kv) {
-    double top = -INFINITY;
-    for (int i = t; i < by.tile_kv; i += kTile) {
-      const int key = first + i;
-      double s = -INFINITY;
-      if (key < row.visible) {
-        const bool fp8 = view.qk == QkType::kFp8;
-        s = score(
-            view, row, key, [&](float x) { return fp8 ? to_f32(to_e4m3(x / q_scale)) : x; },
-            [&](float x) { return fp8 ? to_f32(to_e4m3(x / k_scale)) : x; });
-      }
-      tile[i] = static_cast<float>(s);
-      top = fmax(top, static_cast<double>(tile[i]));
-    }
-    const float moved = next_max(m, static_cast<float>(block_max(top)) * scale_log2, by.threshold);
-    const double decay = m == moved ? 1 : exp2(static_cast<double>(m) - static_cast<double>(moved));
-    m = moved;
-    __syncthreads();
-    const float minus = subtrahend(m);
-    double tile_sum = 0;
-    if (view.pv != PvType::kFp4) {
-      for (int i = t; i < by.tile_kv; i += kTile) {
-        const float e = exp2_by(by.exp2, fma(tile[i], scale_log2, offset - minus));
-        tile_sum += static_cast<double>(e);
-        tile[i] = view.pv == PvType::kBf16 ? to_f32(to_bf16(e)) : to_f32(to_e4m3(e));
-      }
-    } else if (t < by.tile_kv / kGroup) {
-      float* s = tile + t * kGroup;
-      float x[kGroup];
-      for (int i = 0; i < kGroup; ++i) x[i] = fma(s[i], scale_log2, -minus);
-      if (by.quant == Quant::kLinear) {
-        for (float& e : x) e = exp2_by(by.exp2, e), tile_sum += static_cast<double>(e);
-        const Fp4Scale group = fp4_linear_scale(group_max(x));
-        for (int i = 0; i < kGroup; ++i) s[i] = fp4_value(fp4_linear_code(x[i], group), group.scale);
-      } else {
-        const Fp4LogScale group = fp4_log_scale<Exp2::kHardware>(group_max(x));
-        for (int i = 0; i < kGroup; ++i) {
-          const float e = exp2_by(by.exp2, x[i] - group.fold);
-          tile_sum += static_cast<double>(e) * static_cast<double>(group.unit);
-          s[i] = fp4_value(fp4_log_code(e), group.scale);
-        }
-      }
-    }
-    l = l * decay + block_sum(tile_sum);
-    sum *= decay;
-    __syncthreads();
-    if (t < view.dim)
-      for (int j = 0; j < by.tile_kv && first + j < row.kv_seq; ++j)
-        if (tile[j] != 0) sum += static_cast<double>(tile[j]) * product_value(view, row, first + j, t, amax_v);
-    __syncthreads();
-  }
-  const std::int64_t at = (static_cast<std::int64_t>(b) * view.heads + h) * view.seq + query;
-  const double unit = view.pv == PvType::kBf16  ? 1.0
-                      : view.pv == PvType::kFp8 ? static_cast<double>(fp8_scale(amax_v))
-                                                : 1.0 / (448.0 * 6.0) / static_cast<double>(fp4_v_global(amax_v));
-  if (t < view.dim) o[at * view.dim + t] = row.visible == 0 ? 0 : sum * unit / l;
-  if (t == 0) lse[at] = row.visible == 0 ? -INFINITY : (static_cast<double>(m - offset) + log2(l)) * 0.6931471805599453;
 }
 
 std::int64_t mixed_length(std::int64_t longest, std::int64_t b) {
@@ -448,7 +214,7 @@ sm90::LaunchCall AttentionData::call() {
 
 namespace {
 
-View view_of(const AttentionData& data, const sm90::LaunchCall& c) {
+AttentionView view_of(const AttentionData& data, const sm90::LaunchCall& c) {
   const AttentionProblem& p = data.shape.problem;
   return {static_cast<const std::uint16_t*>(c.q.data),
           static_cast<const std::uint16_t*>(c.k.data),
@@ -480,31 +246,11 @@ dim3 rows_grid(const AttentionProblem& p) {
 }  // namespace
 
 void AttentionData::compute_reference() {
-  reference<<<rows_grid(shape.problem), kTile>>>(view_of(*this, call()), expected_.data(), expected_lse_.data());
-  PINCH_CUDA_CHECK(cudaGetLastError());
-  PINCH_CUDA_CHECK(cudaDeviceSynchronize());
+  compute_attention_reference(view_of(*this, call()), expected_.data(), expected_lse_.data());
 }
 
 void AttentionData::compute_emulation(const sm90::Tactic& tactic) {
-  const AttentionProblem& p = shape.problem;
-  const View view = view_of(*this, call());
-  const auto q_heads = static_cast<unsigned>(p.batch * p.heads), kv_heads = static_cast<unsigned>(p.batch * p.kv_heads);
-  DeviceBuffer<float> amax(q_heads + 2 * kv_heads);
-  find_amax<<<q_heads, 256>>>(view, 0, amax.data());
-  find_amax<<<kv_heads, 256>>>(view, 1, amax.data() + q_heads);
-  find_amax<<<kv_heads, 256>>>(view, 2, amax.data() + q_heads + kv_heads);
-  const Emulated by{tactic.tile.tile_kv,
-                    tactic.tile.tile_q,
-                    static_cast<float>(tactic.threshold),
-                    tactic.tile.exp2,
-                    tactic.tile.quant,
-                    amax.data(),
-                    amax.data() + q_heads,
-                    amax.data() + q_heads + kv_heads};
-  emulation<<<rows_grid(p), kTile, static_cast<std::size_t>(tactic.tile.tile_kv) * 4>>>(view, by, expected_.data(),
-                                                                                        expected_lse_.data());
-  PINCH_CUDA_CHECK(cudaGetLastError());
-  PINCH_CUDA_CHECK(cudaDeviceSynchronize());
+  compute_attention_emulation(view_of(*this, call()), tactic, expected_.data(), expected_lse_.data());
 }
 
 AttentionVerdict AttentionData::check(double limit, double lse_limit) {
