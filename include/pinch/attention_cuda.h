@@ -58,13 +58,11 @@ Result<AttentionPlan> plan_attention(const AttentionProblem& problem, int device
 /// Enqueues a plan's run. Arrays, offsets and workspace are the device's memory; pointers are aligned to
 /// kPointerAlignment bytes, strides of q, k, v and o are multiples of kStrideMultiple elements.
 ///   in.scale         above 0
-///   in.cu_seqlens_*  their number is checked here, with total_q and total_kv; what they hold is read when the run
-///   comes
-///                    to it and trusted: offsets that descend or end elsewhere, or a sequence longer than planned, make
-///                    it read and write beyond the arrays
-///   workspace        workspace_bytes() bytes or more, cleared once by clear_workspace(), then used by one run at a
-///   time:
-///                    it serves every plan of attention that it is large enough for. After a run that failed, or a
+///   in.cu_seqlens_*  their number is checked here, with total_q and total_kv; what they hold, which the device reads
+///                    when the run comes to it, is trusted: offsets that descend or end elsewhere, or a sequence
+///                    longer than planned, make it read and write beyond the arrays
+///   workspace        workspace_bytes() bytes or more, cleared once by clear_workspace(), used by one run at a time; it
+///                    serves every plan of attention that it is large enough for. After a run that failed, or a
 ///                    product's, clear it again
 /// A row that sees no key gives zeros and a log-sum-exp of minus infinity. NaNs of Q or K give NaNs in the rows that
 /// see them; of V, in the columns (fp8, fp4: in every row of the head). Errors: kInvalidArgument for a null or
