@@ -54,13 +54,6 @@
 
 namespace pinch::trace {
 
-/// An event as a warp stores it: the low word of its clock, and the kind, name and value in 3, 5 and 24 bits.
-struct WarpEvent {
-  std::uint32_t ticks;
-  std::uint32_t what;  // 0: nobody wrote it
-};
-inline constexpr std::uint32_t kWarpNames = 32, kWarpValues = 1U << 24;
-
 /// What one warp leaves behind its events.
 struct WarpEntry {
   std::uint64_t begin_ticks, begin_ns;
@@ -166,24 +159,11 @@ class CudaSession {
     return cudaMemcpy(to, from, count * sizeof(T), cudaMemcpyDeviceToHost) == cudaSuccess;
   }
 
-  // In the order of their clocks, which go on from `ticks`: 2^31 of them at most lie between two that were stored one
-  // after the other.
-  std::vector<Event> events_of(std::size_t warp, std::uint64_t ticks) {
+  std::vector<Event> events_of(std::size_t warp, std::uint64_t begin_ticks) {
     std::vector<WarpEvent> stored(buffers_.events_of_warp);
     good_ = good_ && read(reinterpret_cast<unsigned char*>(stored.data()),
                           buffers_.rooms + warp * buffers_.room_bytes(), stored.size() * sizeof(WarpEvent));
-    std::vector<Event> events;
-    for (const WarpEvent& e : stored) {
-      if (e.what == 0) break;
-      ticks += static_cast<std::uint64_t>(
-          std::int64_t{static_cast<std::int32_t>(e.ticks - static_cast<std::uint32_t>(ticks))});
-      const std::uint32_t kind = e.what / (kWarpValues * kWarpNames), value = e.what % kWarpValues;
-      const bool capped = kind == static_cast<std::uint32_t>(EventKind::kWait) && value == kWarpValues - 1;
-      events.push_back({ticks, capped ? kAtLeast : value, static_cast<std::uint16_t>(e.what / kWarpValues % kWarpNames),
-                        static_cast<std::uint8_t>(kind)});
-    }
-    std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return a.ticks < b.ticks; });
-    return events;
+    return unpacked(stored, begin_ticks);
   }
 
   void read_entries(FileHeader& header, std::vector<TrackEntry>& tracks, std::vector<std::size_t>& places) {

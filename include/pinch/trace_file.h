@@ -24,6 +24,7 @@
 #define PINCH_TRACE_LEVEL 0
 #endif
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -140,6 +141,30 @@ struct Names {
   std::vector<Wait> waits;
   std::vector<const char*> phases;
 };
+
+/// An event as a warp stores it: the low word of its clock, and the kind, name and value in 3, 5 and 24 bits.
+struct WarpEvent {
+  std::uint32_t ticks;
+  std::uint32_t what;  // 0: nobody wrote it
+};
+inline constexpr std::uint32_t kWarpNames = 32, kWarpValues = 1U << 24;
+
+/// The events of a warp up to the first that nobody wrote, in the order of their clocks, which go on from `ticks`: a
+/// mark may be stored later than one that came after it. At most 2^31 ticks lie between two that were stored in a row.
+inline std::vector<Event> unpacked(const std::vector<WarpEvent>& stored, std::uint64_t ticks) {
+  std::vector<Event> events;
+  for (const WarpEvent& e : stored) {
+    if (e.what == 0) break;
+    const auto later = static_cast<std::int32_t>(e.ticks - static_cast<std::uint32_t>(ticks));
+    ticks += static_cast<std::uint64_t>(std::int64_t{later});
+    const std::uint32_t kind = e.what / (kWarpValues * kWarpNames), value = e.what % kWarpValues;
+    const bool capped = kind == static_cast<std::uint32_t>(EventKind::kWait) && value == kWarpValues - 1;
+    events.push_back({ticks, capped ? kAtLeast : value, static_cast<std::uint16_t>(e.what / kWarpValues % kWarpNames),
+                      static_cast<std::uint8_t>(kind)});
+  }
+  std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return a.ticks < b.ticks; });
+  return events;
+}
 
 /// Writes one file whole under a name beside it, and gives it its own name when done. Any step that fails makes done()
 /// answer false and leaves nothing; so does a name that a device or a folder has, which a rename would replace.

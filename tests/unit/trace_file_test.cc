@@ -184,6 +184,34 @@ TEST(TraceEvents, AClockThatRunsBackIsCountedAndStandsStill) {
   EXPECT_EQ(report.span_ns, 1500);
 }
 
+TEST(TraceEvents, OfAWarpAreInTheOrderOfTheirClocksHoweverTheyWereStored) {
+  const auto what = [](EventKind kind, std::uint32_t name, std::uint32_t value) {
+    return (static_cast<std::uint32_t>(kind) * kWarpNames + name) * kWarpValues + value;
+  };
+  const std::uint64_t begin = (std::uint64_t{5} << 32) - 100;  // the low word wraps soon
+  const auto low = [&](std::int64_t after) {
+    return static_cast<std::uint32_t>(begin + static_cast<std::uint64_t>(after));
+  };
+  // A wait within the step is stored before the step's own mark, on either side of the wrap.
+  const std::vector<WarpEvent> stored = {{low(140), what(EventKind::kWait, 3, 30)},
+                                         {low(90), what(EventKind::kStep, 31, kWarpValues - 1)},
+                                         {low(2000000000), what(EventKind::kWait, 0, kWarpValues - 1)},
+                                         {low(4000000000), what(EventKind::kEnd, 0, 0)},
+                                         {0, 0},
+                                         {low(4000000001), what(EventKind::kStep, 0, 0)}};
+  const std::vector<Event> events = unpacked(stored, begin);
+  ASSERT_EQ(events.size(), 4U);  // what follows one that nobody wrote is of an earlier launch
+  const std::uint64_t after[] = {90, 140, 2000000000, 4000000000};
+  for (std::size_t i = 0; i < events.size(); ++i) EXPECT_EQ(events[i].ticks - begin, after[i]);
+  EXPECT_EQ(events[0].kind, static_cast<std::uint8_t>(EventKind::kStep));
+  EXPECT_EQ(events[0].name, 31);
+  EXPECT_EQ(events[0].value, kWarpValues - 1);
+  EXPECT_EQ(events[1].name, 3);
+  EXPECT_EQ(events[1].value, 30U);
+  EXPECT_EQ(events[2].value, kAtLeast);
+  EXPECT_EQ(events[3].kind, static_cast<std::uint8_t>(EventKind::kEnd));
+}
+
 TEST(TraceEvents, LostOnesAreCountedAndMakeNoPeriod) {
   TraceBuilder builder = two_roles();
   auto& track = builder.track(0, 0);
