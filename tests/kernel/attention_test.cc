@@ -301,6 +301,25 @@ TEST(Attention, NaNsStayInTheRowsThatSeeThem) {
   }
 }
 
+// A score of minus infinity is a key that nobody sees; plus infinity leaves no number.
+TEST(Attention, InfiniteScoresAreMaskedKeysOrNaN) {
+  const AttentionProblem p{1, 1, 1, 40, 64, 64, false, kBf16, QkType::kBf16, OutputType::kF32};
+  Case c = make_case(p, 1, 92);
+  for (std::int64_t i = 0; i < 40; ++i) c.q_data[static_cast<std::size_t>(c.q_at(c.q, 0, 0, i))] = to_bf16(1.0F);
+  const auto run_with = [&](float value, const AttentionCpuTactic& t) {
+    c.k_data[static_cast<std::size_t>(c.kv_at(0, 0, 40))] = to_bf16(value);
+    return run_case(c, {to_string(t), 1});
+  };
+  for (const AttentionCpuTactic& t : legal_tactics(p, 1)) {
+    const auto below = run_with(-kInfinity, t);
+    ASSERT_TRUE(below.ok());
+    EXPECT_LE(rel_l2(below->dense.o, reference_of(c).o), 0x1p-7) << to_string(t);
+    const auto above = run_with(kInfinity, t);
+    ASSERT_TRUE(above.ok());
+    for (const double o : above->dense.o) ASSERT_TRUE(std::isnan(o)) << to_string(t);
+  }
+}
+
 // Sixty runs, thread counts and both splits give the same bits; the workspace is poisoned anew each time.
 TEST(Attention, RepeatedRunsThreadsAndSplitsGiveTheSameBits) {
   const AttentionProblem p{2, 4, 2, 70, 150, 64, true, kFp4, QkType::kFp8, OutputType::kF32};
