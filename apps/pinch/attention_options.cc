@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "apps/pinch/cli.h"
 #include "apps/pinch/enum_option.h"
 #include "pinch/machine.h"
 #include "workbench/ladder/attention_task.h"
@@ -52,7 +53,7 @@ Result<std::unique_ptr<ladder::Task>> AttentionOptionGroup::task() {
   PINCH_ASSIGN(problem, this->problem());
   if (on_cuda()) {
     PINCH_ASSIGN(ordinal, cuda_device());
-    return ladder::make_cuda_attention_task(problem, ordinal);
+    return ladder::make_cuda_attention_task(problem, ordinal, project_sources());
   }
   PINCH_ASSIGN(threads, cpu_threads());
   return ladder::make_cpu_attention_task(problem, threads);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,8 +21,10 @@ std::vector<Bf16> attention_values(std::int64_t count, std::uint64_t seed);
 /// PINCH_CPU names an instruction set that does not exist or that this machine lacks.
 Result<std::unique_ptr<Task>> make_cpu_attention_task(const AttentionProblem& problem, int threads);
 
-/// Inputs are random, as on the CPU. Errors: an invalid problem; kUnsupported where this build has no CUDA kernels,
+/// Inputs are random, as on the CPU. `sources`: the folder of this project, where the kernel with marks is compiled
+/// from. Errors: an invalid problem; kUnsupported where this build has no CUDA kernels,
 /// where there is no driver, no device or none that they run on; kNotFound for a device that is not there.
-Result<std::unique_ptr<Task>> make_cuda_attention_task(const AttentionProblem& problem, int device);
+Result<std::unique_ptr<Task>> make_cuda_attention_task(const AttentionProblem& problem, int device,
+                                                       const std::string& sources);
 
 }  // namespace pinch::ladder

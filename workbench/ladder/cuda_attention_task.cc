@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "pinch/attention_cuda.h"
+#include "src/core/temporary_folder.h"
 #include "workbench/check/attention_check.h"
 #include "workbench/ladder/attention_task.h"
 #include "workbench/ladder/cuda_measure.h"
+#include "workbench/ladder/waiting.h"
+#include "workbench/trace/cuda_kernels.h"
 
 namespace pinch::ladder {
 
@@ -40,8 +43,9 @@ Checked failed(const Error& error) {
 /// Ids below the family's size are tactics, the others rivals.
 class CudaAttentionTask final : public Task, private Subject {
  public:
-  CudaAttentionTask(const AttentionProblem& problem, const cuda::Device& device, cuda::Timer timer)
+  CudaAttentionTask(const AttentionProblem& problem, const cuda::Device& device, cuda::Timer timer, std::string sources)
       : problem_(problem),
+        sources_(std::move(sources)),
         family_(cuda::built_attention_tactics()),
         device_(device),
         machine_(describe_device(device)),
@@ -116,6 +120,13 @@ class CudaAttentionTask final : public Task, private Subject {
     return Rivals{{std::move(null)},
                   {"cuDNN, FlashAttention: none is a library that opens by itself; bench/attention_peers.py times them "
                    "from Python"}};
+  }
+
+  Result<Waiting> waits(const std::string& tactic, const std::function<bool()>& stop_requested) override {
+    PINCH_ASSIGN(folder, TemporaryFolder::create());
+    PINCH_ASSIGN(compiled,
+                 trace::compile_cuda_attention(problem_, {tactic, sources_, folder.path(), device_, stop_requested}));
+    return trace_waiting(std::move(compiled.program), folder.path(), stop_requested);
   }
 
   Result<Code> code(const std::string& tactic) override {
@@ -203,6 +214,7 @@ class CudaAttentionTask final : public Task, private Subject {
   }
 
   AttentionProblem problem_;
+  std::string sources_;
   const AttentionTacticFamily& family_;
   cuda::Device device_;
   Machine machine_;
@@ -222,11 +234,12 @@ class CudaAttentionTask final : public Task, private Subject {
 
 }  // namespace
 
-Result<std::unique_ptr<Task>> make_cuda_attention_task(const AttentionProblem& problem, int ordinal) {
+Result<std::unique_ptr<Task>> make_cuda_attention_task(const AttentionProblem& problem, int ordinal,
+                                                       const std::string& sources) {
   PINCH_TRY(validate(problem));
   PINCH_ASSIGN(device, cuda::gemm_device(ordinal));
   PINCH_ASSIGN(timer, cuda::Timer::create(ordinal));
-  return std::unique_ptr<Task>(std::make_unique<CudaAttentionTask>(problem, device, std::move(timer)));
+  return std::unique_ptr<Task>(std::make_unique<CudaAttentionTask>(problem, device, std::move(timer), sources));
 }
 
 }  // namespace pinch::ladder

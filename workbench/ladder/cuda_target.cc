@@ -292,9 +292,6 @@ class CudaTarget final : public GemmTarget {
 
   Result<Waiting> waits(const GemmProblem& problem, const std::string& tactic,
                         const std::function<bool()>& stop_requested) override {
-    if (tactic.starts_with("stream"))
-      return Error{ErrorCode::kIllegal,
-                   "every warp of the streaming kernel loads, decodes and multiplies: no role waits for another", ""};
     PINCH_ASSIGN(folder, TemporaryFolder::create());
     PINCH_ASSIGN(compiled,
                  trace::compile_cuda_gemm(problem, {tactic, sources_, folder.path(), context_.device, stop_requested}));

@@ -9,7 +9,7 @@ Result<std::unique_ptr<GemmTarget>> make_cuda_target(int ordinal, const std::str
   return cuda::gemm_device(ordinal).error();
 }
 
-Result<std::unique_ptr<Task>> make_cuda_attention_task(const AttentionProblem&, int ordinal) {
+Result<std::unique_ptr<Task>> make_cuda_attention_task(const AttentionProblem&, int ordinal, const std::string&) {
   return cuda::gemm_device(ordinal).error();
 }
 

@@ -111,9 +111,8 @@ std::array<std::string, kRungs.size()> commands_of(const TuneReport& report, boo
     command(rung) = fmt::format("pinch tune {} --only {}", problem, to_string(rung));
   for (const Rung rung : {Rung::kAlgebra, Rung::kHandoff, Rung::kTactic})
     command(rung) = fmt::format("pinch tune {} --all", problem);
-  const bool has_twin = !on_gpu || report.work.subject == "gemm";
-  command(Rung::kPipeline) = has_twin ? "pinch trace " + problem : "pinch trace -- PROGRAM";
-  if (const std::string& tactic = report.result.conclusion.fastest; has_twin && on_gpu && !tactic.empty())
+  command(Rung::kPipeline) = "pinch trace " + problem;
+  if (const std::string& tactic = report.result.conclusion.fastest; on_gpu && !tactic.empty())
     command(Rung::kPipeline) += " --tactic " + tactic;
   command(Rung::kSchedule) = fmt::format("pinch tune {} --only schedule", problem);
   if (const auto* code = std::get_if<Code>(&report.code)) {
