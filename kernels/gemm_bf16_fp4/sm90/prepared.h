@@ -131,11 +131,6 @@ PINCH_HOST_DEVICE constexpr int mxfp4_acc_exponent(int max_ue8m0) {
   return max_ue8m0 - 128;
 }
 
-/// True for what NVFP4 preparation refuses: NaN or a negative scale (-0 counts as 0).
-PINCH_HOST_DEVICE bool e4m3_refused(std::uint32_t e4m3) {
-  return (e4m3 & 0x7fu) == 0x7fu || e4m3 > 0x80u;
-}
-
 PINCH_HOST_DEVICE std::uint32_t e5m3_from_e4m3(std::uint32_t e4m3) {
   const std::uint32_t e = e4m3 >> 3 & 15u, m = e4m3 & 7u;
   if (e != 0) return (e + 15u) << 3 | m;

@@ -52,8 +52,6 @@ struct WgmmaTraits {
 
   static constexpr int kCodeTileBytes = sm90::kCodeTileBytes;
   static constexpr int kScaleTileBytes = scale_tile_bytes(kFormat);
-  static constexpr int kStageBytes =
-      kSlabs * (kTileM * 128 + kRowTiles * (kCodeTileBytes + kScaleTileBytes));  // what a stage's barrier counts
 };
 
 }  // namespace pinch::gemm_bf16_fp4::sm90
