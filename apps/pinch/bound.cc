@@ -1,11 +1,13 @@
 // pinch bound: from counts of instructions and a machine model to cycles by unit, and what bounds next.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "apps/pinch/cli.h"
@@ -16,7 +18,7 @@ namespace {
 
 struct BoundOptions {
   std::string machine, counts, sass, kernel;
-  int loop = 0;
+  std::optional<int> loop;  ///< the first
   std::vector<std::string> moves;
   JsonOption json;
 };
@@ -32,16 +34,33 @@ Result<std::string> read_text(const std::string& path, const char* otherwise) {
 // An architecture that the program carries ("sm_90a"), or a file of either schema.
 Result<probe::Bound> bound_on(const std::string& machine, const probe::Counts& counts, int sub_partitions) {
   if (machine.rfind("sm_", 0) == 0) {
-    PINCH_ASSIGN(rates, sass::Machine::of(machine));
-    return probe::bound(counts, *rates, sub_partitions);
+    const auto rates = sass::Machine::of(machine);
+    if (!rates) return Error{ErrorCode::kInvalidArgument, rates.error().text, "--machine"};
+    return probe::bound(counts, **rates, sub_partitions);
   }
   PINCH_ASSIGN(text, read_text(machine, "sm_80, sm_90a, sm_100a, sm_103a, or a file that `pinch probe --out` wrote"));
   if (text.find("\"pinch-gpu-rates/1\"") != std::string::npos) {
     PINCH_ASSIGN(rates, sass::Machine::parse(text, machine));
     return probe::bound(counts, rates, sub_partitions);
   }
+  if (text.find("\"pinch-machine/1\"") != std::string::npos)
+    return Error{ErrorCode::kInvalidArgument,
+                 "holds constants of a kernel's time, not rates of instructions; give a file that `pinch probe --out` "
+                 "wrote, as data/machines/h200-rates.json is",
+                 machine};
   PINCH_ASSIGN(model, probe::parse_model(text, machine));
   return probe::bound(counts, model, sub_partitions);
+}
+
+// A name without a rate that was typed, and is not in `noted` already, is an error that names what exists.
+Result<probe::Bound> bound_typed(const std::string& machine, const probe::Counts& counts, int sub_partitions,
+                                 const std::vector<std::string>& noted) {
+  PINCH_ASSIGN(result, bound_on(machine, counts, sub_partitions));
+  for (const std::string& name : result.without_rate) {
+    if (std::find(noted.begin(), noted.end(), name) == noted.end())
+      return bound_on(machine, {{name, 1}}, sub_partitions).error();
+  }
+  return result;
 }
 
 nlohmann::ordered_json to_json(const probe::Bound& bound) {
@@ -61,17 +80,24 @@ nlohmann::ordered_json to_json(const probe::Bound& bound) {
   return document;
 }
 
+std::vector<std::string> notes_of(const probe::Bound& bound) {
+  std::vector<std::string> notes;
+  for (const auto& [name, entry] : bound.counted_as) notes.push_back(fmt::format("{} counted as {}", name, entry));
+  const auto add = [&](const std::vector<std::string>& names, const char* note) {
+    for (const std::string& name : names) notes.push_back(name + note);
+  };
+  const bool has_issue = bound.units.count("issue") > 0;
+  add(bound.without_rate, has_issue ? " has no rate: its issue slots alone count" : " has no rate: it counts nothing");
+  add(bound.rates_as_stated, " has no measured rate of its own: it costs what is stated for the architecture");
+  add(bound.units_as_stated, " is of the unit that is stated for the architecture; no pair shows it");
+  add(bound.sharing_unknown, ": no pair decides whether they share a unit; added up apart, which may be too low");
+  return notes;
+}
+
 void print(const probe::Bound& bound) {
   for (const auto& [name, cycles] : bound.units)
     fmt::print("{:<14} {:>10.1f} cycles{}\n", name, cycles, name == bound.by ? "  <- bound" : "");
-  for (const auto& [name, entry] : bound.counted_as) fmt::print("{} counted as {}\n", name, entry);
-  for (const std::string& name : bound.without_rate) fmt::print("{} has no rate: its issue slots alone count\n", name);
-  for (const std::string& name : bound.rates_as_stated)
-    fmt::print("{} was not measured: it costs what is stated for the architecture\n", name);
-  for (const std::string& name : bound.units_as_stated)
-    fmt::print("{} is of the unit that is stated for the architecture; no pair shows it\n", name);
-  for (const std::string& both : bound.sharing_unknown)
-    fmt::print("{}: never measured whether they share a unit; added up apart, which may be too low\n", both);
+  for (const std::string& note : notes_of(bound)) fmt::print("{}\n", note);
   for (const auto& step : bound.next)
     fmt::print("without {}: {:.1f} cycles, bound by {}\n", step.relieved, step.cycles, step.by);
 }
@@ -82,11 +108,17 @@ int run_moves(const BoundOptions& options, const probe::Bound& before,
   auto document = to_json(before);
   auto moves = nlohmann::ordered_json::array();
   std::string lines;
+  std::vector<std::string> known = notes_of(before);
   for (const std::string& text : options.moves) {
     const auto after = move(text);
     if (!after) return report(after.error());
     lines += fmt::format("moving {}: {:.1f} -> {:.1f} cycles, then bound by {}\n", text, before.cycles, after->cycles,
                          after->by);
+    for (const std::string& note : notes_of(*after)) {
+      if (std::find(known.begin(), known.end(), note) != known.end()) continue;
+      lines += note + "\n";
+      known.push_back(note);
+    }
     auto entry = to_json(*after);
     entry["move"] = text;
     moves.push_back(std::move(entry));
@@ -102,12 +134,13 @@ int run_moves(const BoundOptions& options, const probe::Bound& before,
 
 // Counts that were typed or are a loop's, by the rates of --machine.
 int run_counts(const BoundOptions& options, probe::Counts counts, int sub_partitions) {
-  const auto before = bound_on(options.machine, counts, sub_partitions);
+  const auto before = options.sass.empty() ? bound_typed(options.machine, counts, sub_partitions, {})
+                                           : bound_on(options.machine, counts, sub_partitions);
   if (!before) return report(before.error());
   return run_moves(options, *before, [&](const std::string& move) -> Result<probe::Bound> {
     PINCH_ASSIGN(moved, probe::move_counts(counts, move));
     counts = std::move(moved);
-    return bound_on(options.machine, counts, sub_partitions);
+    return bound_typed(options.machine, counts, sub_partitions, before->without_rate);
   });
 }
 
@@ -115,7 +148,7 @@ int run_counts(const BoundOptions& options, probe::Counts counts, int sub_partit
 int run_loop(const BoundOptions& options) {
   const auto text = read_text(options.sass, "a document of `pinch sass FILE --json`");
   if (!text) return report(text.error());
-  auto loop = probe::loop_cost(*text, options.sass, options.kernel, options.loop);
+  auto loop = probe::loop_cost(*text, options.sass, options.kernel, options.loop.value_or(0));
   if (!loop) return report(loop.error());
   if (!options.machine.empty()) return run_counts(options, loop->counts, loop->sub_partitions);
   return run_moves(options, probe::bound(*loop), [&](const std::string& move) -> Result<probe::Bound> {
@@ -127,6 +160,8 @@ int run_loop(const BoundOptions& options) {
 
 int run(const BoundOptions& options) {
   if (!options.sass.empty()) return run_loop(options);
+  if (!options.kernel.empty() || options.loop)
+    return report({ErrorCode::kInvalidArgument, "--kernel and --loop are of a document; give --sass too", ""});
   if (options.machine.empty() || options.counts.empty())
     return report({ErrorCode::kInvalidArgument, "give --machine and --counts, or --sass and --kernel", ""});
   auto counts = probe::parse_counts(options.counts);
@@ -151,7 +186,7 @@ void add_bound(CLI::App& app, int& status) {
       ->type_name("FILE")
       ->excludes(counts);
   command->add_option("--kernel", options->kernel, "Kernel of that document")->type_name("NAME");
-  command->add_option("--loop", options->loop, "Loop of that kernel, from 0")->capture_default_str();
+  command->add_option("--loop", options->loop, "Loop of that kernel, from 0 (default 0)");
   command
       ->add_option("--move", options->moves,
                    "FROM:PERCENT:TO=N: what moving PERCENT of FROM to N of TO each would leave")

@@ -155,6 +155,10 @@ class BoundTest(CliTest):
         text = self.succeeds("bound", "--machine", "sm_103a", "--counts", "MUFU.EX2=128,F2FP=64", "--move", "MUFU.EX2:25:FFMA=6").stdout
         self.assertIn("moving MUFU.EX2:25:FFMA=6: 512.0 -> 384.0 cycles, then bound by xu", text)
 
+    def test_says_of_a_move_what_it_counts_as(self):
+        text = self.succeeds("bound", "--machine", MACHINES / "h200-rates.json", "--counts", "MUFU.EX2=8", "--move", "MUFU.EX2:25:SEL=1").stdout
+        self.assertIn("SEL has no measured rate of its own", text)
+
     def test_takes_a_loop_of_pinch_sass(self):
         cubin, document = DATA / "kernels.sm_90a.cubin", self.folder / "sass.json"
         self.succeeds("sass", cubin, "--disassembler", "none", "--json", document)
@@ -184,6 +188,8 @@ class BoundTest(CliTest):
         self.assertIn("BRA", bound["rates_as_stated"])
         self.assertNotIn("without_rate", bound)
         self.refuses("bound", "--sass", document, "--kernel", "softmax_loop", "--counts", "FFMA=1", says="--counts")
+        self.refuses("bound", "--sass", document, "--kernel", "softmax_loop", "--machine", MACHINES / "h200-rates.json",
+                     "--move", "MUFU.EX2:25:FMA=6", says=["'FMA'", "FFMA"])
 
     def test_adds_up_what_shares_a_unit_on_a_measured_machine(self):
         rates = MACHINES / "h200-rates.json"
@@ -192,11 +198,13 @@ class BoundTest(CliTest):
         self.assertAlmostEqual(bound["bound_cycles"], 4 * 128, delta=1)
         self.assertEqual(bound["rates_as_stated"], ["SEL"])  # of no probe, so of sm_90a's table
         self.assertNotIn("sharing_unknown", bound)
-        bound = self.json_of("bound", "--machine", rates, "--counts", "FFMA=64,IMAD=64")  # that a pair shows to be one unit
-        self.assertEqual(bound["bound_by"], "fma+fma_heavy")
-        self.assertAlmostEqual(bound["bound_cycles"], 64 + 128, delta=1)
+        # Slower together than one unit would be, so that the pair decides nothing: as `ffma16_imad16_spread` of data/sass shows.
+        bound = self.json_of("bound", "--machine", rates, "--counts", "FFMA=64,IMAD=64")
+        self.assertAlmostEqual(bound["bound_cycles"], 128, delta=1)
+        bound = self.json_of("bound", "--machine", rates, "--counts", "HFMA2=16,HFMA2.MMA=16")
+        self.assertEqual(bound["bound_cycles"], 32)
         text = self.succeeds("bound", "--machine", rates, "--counts", "FADD=64,SEL=1").stdout
-        self.assertIn("SEL was not measured", text)
+        self.assertIn("SEL has no measured rate of its own", text)
         self.assertIn("FADD is of the unit that is stated", text)
 
     def test_takes_the_rates_of_a_core(self):
@@ -210,7 +218,15 @@ class BoundTest(CliTest):
     def test_refuses_what_it_does_not_know(self):
         self.refuses("bound", "--machine", self.folder, "--counts", "FFMA=1", says="is a folder")
         self.refuses("bound", says="--counts")
-        self.refuses("bound", "--machine", "sm_90a", "--counts", "FNORD=1", says="FNORD")
+        for machine in ("sm_90a", MACHINES / "h200-rates.json"):
+            for counts in ("FNORD=1", "FFMA=1,FNORD=1"):
+                self.refuses("bound", "--machine", machine, "--counts", counts, says=["FNORD", "FFMA", "MUFU"])
+            self.refuses("bound", "--machine", machine, "--counts", "MUFU.EX2=8", "--move", "MUFU.EX2:25:FMA=6",
+                         says=["'FMA'", "FFMA"])
+        self.refuses("bound", "--machine", "sm_99", "--counts", "FFMA=1", says=["sm_99", "sm_90a"])
+        self.refuses("bound", "--machine", MACHINES / "h200.json", "--counts", "FFMA=1", says="h200-rates.json")
+        for option in ("--kernel", "k"), ("--loop", "0"):
+            self.refuses("bound", "--machine", "sm_90a", "--counts", "FFMA=1", *option, says="--sass")
         self.refuses("bound", "--machine", "sm_90a", "--counts", "FFMA", says="NAME=COUNT")
         self.refuses("bound", "--machine", self.folder / "none.json", "--counts", "FFMA=1", says="cannot be read")
         bad = self.folder / "bad.json"
@@ -276,6 +292,38 @@ class CompareRatesTest(CliTest):
                                 ("Intel(R) Xeon(R) Processor (family 6 model 207 stepping 2)", False)):
             run = self.compare(self.write("here", {e["name"]: e["value"] for e in cited["entries"]}, device), MACHINES / "zen4.json")
             self.assertEqual("decides nothing" not in run.stdout, is_zen4, run.stdout)
+
+    def test_refuses_what_states_nothing(self):
+        measured = self.write("measured", self.STATED, "chip")
+        empty = self.write("empty", {}, "chip")
+        marked = self.write("marked", self.STATED, "chip")
+        document = json.loads(marked.read_text())
+        for entry in document["entries"]:
+            entry["mark"] = "shared"
+        marked.write_text(json.dumps(document))
+        none = self.write("none", {"p0": None}, "chip")
+        for stated in (empty, marked, none):
+            run = self.compare(measured, stated)
+            self.assertEqual(run.returncode, FAILED, run)
+            self.assertIn("states nothing that decides", run.stderr)
+        for text in ("[]", "{}", '{"schema": "pinch-probe/1"}', '{"schema": "pinch-probe/1", "name": "n", "device": "d", "entries": [{"name": "a"}]}',
+                     '{"schema": "pinch-probe/1", "name": "n", "device": "d", "entries": [{"name": "a", "value": "x", "spread": 0, "unit": "cycles"}]}'):
+            empty.write_text(text)
+            run = self.compare(measured, empty)
+            self.assertEqual(run.returncode, FAILED, run)
+            self.assertRegex(run.stderr, "^compare_rates: .*empty")
+
+    def test_counts_neither_a_marked_measurement_nor_another_unit(self):
+        stated = self.write("stated", self.STATED, "chip")
+        for key, value in (("mark", "spread 9%"), ("unit", "GHz"), ("value", None)):
+            measured = self.write("measured", self.STATED, "chip")
+            document = json.loads(measured.read_text())
+            for entry in document["entries"][:2]:
+                entry[key] = value
+            measured.write_text(json.dumps(document))
+            run = self.compare(measured, stated)
+            self.assertEqual(run.returncode, FAILED, (key, run))
+            self.assertIn("8 of 10 within 3%", run.stdout)
 
     def test_compares_pairs_and_ranges(self):
         pair = {"first": "a", "second": "b", "overlap": 1.5, "most": 1.5, "spread": 0}

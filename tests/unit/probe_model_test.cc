@@ -167,7 +167,9 @@ TEST(MachineModel, GroupsWhatDoesNotOverlap) {
 
 TEST(MachineModel, DecidesOnlyByAMixThatIsWithinTheSpreadOfItsUnits) {
   EXPECT_EQ(sharing_of({"a", "b", 1.05, 1.3334, 0, true, ""}), Sharing::kOneUnit);
-  EXPECT_EQ(sharing_of({"ffma", "imad", 0.9496, 1.4996, 0, true, ""}), Sharing::kOneUnit);  // of an H200, as below
+  EXPECT_EQ(sharing_of({"a", "b", 0.96, 1.5, 0, true, ""}), Sharing::kOneUnit);
+  EXPECT_EQ(sharing_of({"ffma", "imad", 0.9477, 1.4994, 0.0101, true, ""}), Sharing::kUnknown);  // of an H200, as below
+  EXPECT_EQ(sharing_of({"ffma", "imad", 0.953, 1.4996, 0.0185, true, ""}), Sharing::kUnknown);   // again
   EXPECT_EQ(sharing_of({"a", "b", 1.06, 2, 0, true, ""}), Sharing::kUnknown);
   EXPECT_EQ(sharing_of({"mma", "lop3", 1.0941, 1.3334, 0, true, ""}), Sharing::kUnknown);
   EXPECT_EQ(sharing_of({"ex2", "mma", 1.536, 1.75, 0, true, ""}), Sharing::kUnknown);

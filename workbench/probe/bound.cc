@@ -14,6 +14,8 @@
 #include <optional>
 #include <set>
 
+#include "workbench/probe/proof.h"
+
 namespace pinch::probe {
 namespace {
 
@@ -82,19 +84,15 @@ double interval(const Entry& e) {
   return (is_lanes(e) ? kLanesOfIssue : 1) / *e.value;
 }
 
-// By its name, else by its opcode: the first that has more modifiers than `name`, else the one that has most of them.
-const Entry* rated_entry(const Model& model, const std::string& name, std::map<std::string, std::string>& counted_as) {
-  const Entry* entry = model.find(name);
-  if (entry != nullptr) return has_rate(*entry) ? entry : nullptr;
+// Of a model without an architecture: the first whose opcode has more modifiers than `name`, else the one that has most
+// of them.
+const Entry* entry_like(const Model& model, const std::string& name) {
+  const Entry* entry = nullptr;
   for (const Entry& e : model.entries) {
     if (!has_rate(e) || e.opcode.empty()) continue;
-    if (is(e.opcode, name)) {
-      entry = &e;
-      break;
-    }
+    if (is(e.opcode, name)) return &e;
     if (is(name, e.opcode) && (entry == nullptr || e.opcode.size() > entry->opcode.size())) entry = &e;
   }
-  if (entry != nullptr) counted_as[name] = entry->name;
   return entry;
 }
 
@@ -122,6 +120,30 @@ class Units {
     sass::Instruction instruction;
     instruction.mnemonic = opcode;
     return stated_ == nullptr ? sass::Cost{} : stated_->cost(instruction);
+  }
+
+  /// Of an entry: half of each where its operation takes two opcodes in turn.
+  [[nodiscard]] sass::Cost stated(const Entry& entry) const {
+    sass::Cost cost = stated(entry.opcode);
+    if (entry.also.empty()) return cost;
+    const sass::Cost also = stated(entry.also);
+    for (std::size_t p = 0; p < cost.uses.size(); ++p) cost.uses[p] = (cost.uses[p] + also.uses[p]) / 2;
+    cost.listed = cost.listed && also.listed;
+    return cost;
+  }
+
+  /// The entry of that very opcode; else, since modifiers that were left out may be those of the fastest, the fastest
+  /// of those that have more, unless `cost`, what is stated of `name`, is less. None for a variant that no entry names.
+  [[nodiscard]] const Entry* measured(const std::string& name, const sass::Cost& cost) const {
+    const Entry* entry = nullptr;
+    for (const Entry& e : model_.entries) {
+      if (!has_rate(e) || !is(e.opcode, name) || !is_pure(e)) continue;
+      const bool is_exact = e.opcode == name, has_exact = entry != nullptr && entry->opcode == name;
+      if (is_exact == has_exact ? entry == nullptr || *e.value > *entry->value : is_exact) entry = &e;
+    }
+    if (entry == nullptr || entry->opcode == name || !cost.listed) return entry;
+    const auto own = main_pipe(cost);
+    return own && interval(*entry) <= (1 + kMaxSpread) * cost.uses[*own] ? entry : nullptr;
   }
 
   /// Of one instruction, by unit: the rate of `entry` on its own pipe, else what is stated. Empty where none is.
@@ -162,9 +184,22 @@ class Units {
     return static_cast<std::size_t>(most - cost.uses.begin());
   }
 
+  // The value is that of the opcode alone: of no mix, not spoilt, and what else its loop held on a unit that the opcode
+  // takes, or may have held there, is within the spread that a figure may have.
+  [[nodiscard]] bool is_pure(const Entry& entry) const {
+    if (!entry.also.empty() || !entry.mark.empty()) return false;
+    const Others held = others_of(entry.proof);
+    const sass::Cost own = stated(entry.opcode), other = stated(held.opcode);
+    int beside = held.all;
+    bool shares = false;
+    for (std::size_t p = kIssue + 1; p < own.uses.size(); ++p) shares |= own.uses[p] > 0 && other.uses[p] > 0;
+    if (!shares) beside -= held.of_opcode;
+    return beside <= kMaxSpread * held.timed;
+  }
+
   [[nodiscard]] std::optional<std::size_t> pipe_of(const std::string& name) const {
     const Entry* entry = model_.find(name);
-    return entry == nullptr || entry->opcode.empty() ? std::nullopt : main_pipe(stated(entry->opcode));
+    return entry == nullptr || entry->opcode.empty() ? std::nullopt : main_pipe(stated(*entry));
   }
 
   // "fma+fma_heavy".
@@ -190,12 +225,10 @@ Result<void> charge(std::map<std::string, double>& units, const std::string& nam
   instruction.mnemonic = name;
   const sass::Cost cost = machine.cost(instruction);
   if (!cost.listed)
-    return Error{
-        ErrorCode::kInvalidArgument,
-        fmt::format(
-            "'{}' has no row in the model {}; `pinch sass` names instructions, data/machines/{}.json lists them", name,
-            machine.name(), machine.name()),
-        ""};
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("'{}' has no row in the model {}; there are {}", name, machine.name(),
+                             fmt::join(machine.instructions(), " ")),
+                 ""};
   for (int p = 0; p < sass::kPipes; ++p) {
     const auto pipe = static_cast<sass::Pipe>(p);
     const double share = is_shared_by_sm(pipe) ? static_cast<double>(sub_partitions) / sass::kSubPartitions : 1;
@@ -327,15 +360,16 @@ Result<Bound> bound(const Counts& counts, const Model& model, int sub_partitions
   std::map<std::string, double> units;
   std::map<std::string, const Entry*> alone;  // by unit, the first of each that no pipe is stated for
   for (const auto& [name, count] : counts) {
-    const Entry* entry = rated_entry(model, name, result.counted_as);
-    const Entry* named = entry != nullptr ? entry : model.find(name);
-    const sass::Cost cost = shared.stated(named != nullptr ? named->opcode : name);
-    // The rate of a mix of two opcodes is that of neither.
-    if ((entry == nullptr || !entry->also.empty()) && cost.listed) {
-      result.rates_as_stated.push_back(name);
-      result.counted_as.erase(name);
-      entry = nullptr;
+    const Entry* named = model.find(name);
+    const sass::Cost cost = named != nullptr ? shared.stated(*named) : shared.stated(name);
+    const Entry* entry = named;
+    if (named == nullptr) {
+      entry = stated == nullptr ? entry_like(model, name) : shared.measured(name, cost);
+      if (entry != nullptr) result.counted_as[name] = entry->name;
+    } else if (!has_rate(*named) || (cost.listed && (!named->also.empty() || !named->mark.empty()))) {
+      entry = nullptr;  // the rate of a mix of two opcodes is that of neither, and a spoilt one that of none
     }
+    if (entry == nullptr && cost.listed) result.rates_as_stated.push_back(name);
     if (entry == nullptr && !cost.listed) {
       result.without_rate.push_back(name);
       if (!is_of_core) units["issue"] += count;
@@ -343,6 +377,9 @@ Result<Bound> bound(const Counts& counts, const Model& model, int sub_partitions
       std::set<std::string> names;
       for (const Entry& other : model.entries) {
         if (has_rate(other)) names.insert(other.name);
+      }
+      if (stated != nullptr) {
+        for (std::string& row : stated->instructions()) names.insert(std::move(row));
       }
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("'{}' has no rate in {}; there are {}", name, model.name, fmt::join(names, " ")), ""};

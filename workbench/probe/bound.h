@@ -39,11 +39,13 @@ struct Bound {
 /// a row for none.
 Result<Bound> bound(const Counts& counts, const sass::Machine& machine, int sub_partitions = sass::kSubPartitions);
 
-/// With a probe model: an entry is found by its name or by its opcode, whose further modifiers the count may leave out
-/// (the first of several, as `counted_as` says) or that may leave out some of the count's (the longest). Values must be
-/// "lanes/clk/SM" or, of a CPU, "instructions/cycle/core", whose issue is not known. Units are the pipes of the model's
-/// architecture; pipes that a pair shows to be one are one, "fma+fma_heavy". An instruction without an entry, or whose
-/// entry is of two opcodes in turn, costs what that architecture states. Without an architecture, entries of a group
+/// With a probe model: an entry is found by its name or its very opcode; a count that leaves modifiers out takes the
+/// fastest of those that have more, as `counted_as` says. An entry that is marked, of two opcodes in turn, or whose
+/// loop held others on the same unit gives no rate to its opcode. Without an architecture, which could state a better
+/// one, the opcode may also leave out some of the count's (the longest), and the first of several counts. Values must
+/// be "lanes/clk/SM" or, of a CPU, "instructions/cycle/core", whose issue is not known. Units are the pipes of the
+/// model's architecture; pipes that a pair shows to be one are one, "fma+fma_heavy". An instruction without such an
+/// entry costs what that architecture states. Without an architecture, entries of a group
 /// share a unit, and what no pair shows to be one unit or two is added up apart and named in `sharing_unknown`: the
 /// bound may then be too low. Errors: kInvalidArgument, naming what there is, where there is a rate for none;
 /// kUnsupported for an architecture that is not known.

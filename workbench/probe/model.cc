@@ -250,7 +250,10 @@ std::vector<std::string> merge(Model& into, const Model& other) {
 
 Sharing sharing_of(const Overlap& pair) {
   if (!pair.proved || !pair.overlap || !pair.mark.empty() || pair.most < kLeastDecisive) return Sharing::kUnknown;
-  if (*pair.overlap <= 1 + kMaxSpread) return Sharing::kOneUnit;
+  // One unit raises a bound, so all of the repeats must say so; a mix that is slower than both in turn is more than
+  // that.
+  if (*pair.overlap * (1 - pair.spread) >= 1 - kMaxSpread && *pair.overlap * (1 + pair.spread) <= 1 + kMaxSpread)
+    return Sharing::kOneUnit;
   return *pair.overlap * (1 + kMaxSpread) >= pair.most ? Sharing::kApart : Sharing::kUnknown;
 }
 

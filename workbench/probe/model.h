@@ -82,8 +82,9 @@ Result<void> may_merge(const Model& into, const Model& other, const std::string&
 std::vector<std::string> merge(Model& into, const Model& other);
 
 /// What a pair says of the units of its two: one where the mix takes as long as both in turn, two where it takes no
-/// longer than the slower of them; either within kMaxSpread, which is then the most that a bound made of it is off by.
-/// Between them, where it is marked, or where the times are very unequal, it says nothing.
+/// longer than the slower of them; either within kMaxSpread; the first, which raises a bound, with all of its own
+/// spread and from below too. Between and below them, where it is marked, or where the times are very unequal, it says
+/// nothing.
 enum class Sharing { kUnknown, kOneUnit, kApart };
 [[nodiscard]] Sharing sharing_of(const Overlap& pair);
 

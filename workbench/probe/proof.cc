@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <cstdio>
+
 namespace pinch::probe {
 
 std::string to_string(const Proof& proof) {
@@ -21,6 +23,17 @@ std::string to_string(const Proof& proof) {
                      proof.of_also == 0 ? "" : fmt::format(" ({} of them {})", proof.of_also, proof.also),
                      proof.base_only ? " (base opcode only)" : "",
                      proof.others == 0 ? "" : fmt::format(" with {} others ({})", proof.others, proof.instead));
+}
+
+Others others_of(const std::string& proof) {
+  Others found;
+  const auto with = proof.rfind(" with ");
+  char opcode[65] = "";
+  if (with == std::string::npos || std::sscanf(proof.c_str(), "%d ", &found.timed) != 1 ||
+      std::sscanf(proof.c_str() + with, " with %d others (%64s x %d)", &found.all, opcode, &found.of_opcode) != 3)
+    return {};
+  found.opcode = opcode;
+  return found;
 }
 
 }  // namespace pinch::probe

@@ -29,4 +29,13 @@ struct Proof {
 /// (FADD x 1 instead)", "8 HGMMA, but 16 WARPGROUP where 2 belong".
 [[nodiscard]] std::string to_string(const Proof& proof);
 
+/// What a proof's text says of a loop that held more than what is timed: "32 F2FP with 43 others (LOP3 x 32)".
+struct Others {
+  int timed = 0;       ///< instructions that are timed
+  int all = 0;         ///< others; 0 in every other text
+  std::string opcode;  ///< the most frequent of those
+  int of_opcode = 0;
+};
+[[nodiscard]] Others others_of(const std::string& proof);
+
 }  // namespace pinch::probe

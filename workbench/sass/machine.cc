@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -131,11 +132,18 @@ Result<std::shared_ptr<const Machine>> Machine::of(std::string_view arch) {
   }
   std::string names;
   for (const auto& [name, text] : kModels) names += fmt::format("{}{}", names.empty() ? "" : " ", name);
-  return Error{
-      ErrorCode::kUnsupported,
-      fmt::format("no machine model for '{}'; there are {}. Give --arch one of them, or add data/machines/{}.json",
-                  arch, names, arch),
-      ""};
+  return Error{ErrorCode::kUnsupported,
+               fmt::format("no machine model for '{}'; there are {}. Give one of them, or add data/machines/{}.json",
+                           arch, names, arch),
+               ""};
+}
+
+std::vector<std::string> Machine::instructions() const {
+  std::vector<std::string> names;
+  names.reserve(rows_.size());
+  for (const auto& [match, row] : rows_) names.push_back(match);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 Cost Machine::cost(const Instruction& instruction) const {

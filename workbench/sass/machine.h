@@ -67,6 +67,8 @@ class Machine {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const SchedulerRates& scheduler() const { return scheduler_; }
+  /// What its rows match, in order: "ATOM", "ATOMG", ...
+  [[nodiscard]] std::vector<std::string> instructions() const;
   /// The cost of an instruction: the row with the longest match on whole modifiers, scaled by width or shape.
   [[nodiscard]] Cost cost(const Instruction& instruction) const;
 
