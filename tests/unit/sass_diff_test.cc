@@ -1,6 +1,8 @@
 // Two builds compared: what each kind of change is called.
 #include <gmock/gmock.h>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "tests/unit/sass_support.h"
@@ -78,6 +80,41 @@ TEST(SassDiff, CallsABinaryAndItsDisassemblyTheSame) {
     const auto kernels = to_json(result, {}).at("kernels");
     for (const auto& kernel : kernels) EXPECT_EQ(kernel.at("mix").size(), 0u) << kernel.at("name");
   }
+}
+
+// Text without words: labels, and rows of an instruction each, of which branches go to `place`.
+std::string text_of(const std::vector<std::string>& rows, const std::string& place) {
+  std::string text = "\t.target\tsm_90a\n\t.section\t.text.k,\"ax\"\n";
+  int offset = 0;
+  for (const std::string& row : rows) {
+    if (row.back() == ':') {
+      text += row + "\n";
+    } else {
+      text += fmt::format("  /*{:04x}*/  {}{} ;\n", offset, row, row.find("BRA") != std::string::npos ? place : "");
+      offset += kInstructionBytes;
+    }
+  }
+  return text;
+}
+
+TEST(SassDiff, ComparesWhereBranchesGoAndNotHowTheirPlacesAreNamed) {
+  const auto verdict = [](const std::string& before, const std::string& after) {
+    const Program x = test::from_text(before), y = test::from_text(after);
+    const auto a = reports_of(x), b = reports_of(y);
+    return diff(a, b)->kernels.at(0).verdict;
+  };
+  const std::string mov = "MOV R1, R2", add = "FADD R3, R3, R4", exit = "EXIT", label = ".L_x_0:";
+  for (const char* branch : {"@P0 BRA ", "BRA !P0, "}) {
+    const std::string at_0 = text_of({label, mov, add, branch, exit}, "`(.L_x_0)"),
+                      at_1 = text_of({mov, label, add, branch, exit}, "`(.L_x_0)");
+    EXPECT_NE(verdict(at_0, at_1), Verdict::kSame) << branch;
+    EXPECT_EQ(verdict(at_0, text_of({".L_x_7:", mov, add, branch, exit}, "`(.L_x_7)")), Verdict::kSame) << branch;
+    EXPECT_EQ(verdict(at_0, text_of({mov, add, branch, exit}, "0x0")), Verdict::kSame) << branch;
+    EXPECT_NE(verdict(at_0, text_of({mov, add, branch, exit}, "0x10")), Verdict::kSame) << branch;
+  }
+  EXPECT_NE(verdict(text_of({label, mov, "BRA !P0, ", exit}, "`(.L_x_0)"),
+                    text_of({label, mov, "BRA P0, ", exit}, "`(.L_x_0)")),
+            Verdict::kSame);
 }
 
 TEST(SassDiff, RefusesNamesOfTwoRoadsWhereWordsDoNotSettleIt) {

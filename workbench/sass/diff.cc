@@ -42,15 +42,28 @@ double likeness(const M& a, const M& b) {
   return all == 0 ? kEqual : 2 * static_cast<double>(shared) / static_cast<double>(all);
 }
 
-// Words say all where both sides have them, whatever wrote their names: tools number labels in their own ways, and the
-// opcode map knows no operands. Text may lack words.
+// Of a branch, the operands before the place that it goes to, which stands last.
+std::string_view operands_before_place(const Instruction& branch) {
+  const auto comma = branch.operands.rfind(',');
+  return branch.operands.substr(0, comma == std::string_view::npos ? 0 : comma);
+}
+
+// A place that both sides know is an instruction: its name is a label, which tools number in their own ways, or an
+// offset.
+bool same_operands(const Instruction& x, const Instruction& y) {
+  if (x.operands.empty() || y.operands.empty()) return true;
+  if (x.target == kNoTarget || y.target == kNoTarget) return x.operands == y.operands;
+  return x.target == y.target && operands_before_place(x) == operands_before_place(y);
+}
+
+// Words say all where both sides have them, whatever wrote their names: the opcode map knows no operands. Text may lack
+// words.
 bool same_code(const Kernel& a, const Kernel& b) {
   return std::equal(a.instructions.begin(), a.instructions.end(), b.instructions.begin(), b.instructions.end(),
                     [](const Instruction& x, const Instruction& y) {
                       if (x.has_word && y.has_word) return x.low == y.low && x.high == y.high;
-                      const bool operands = !x.operands.empty() && !y.operands.empty();
-                      return x.mnemonic == y.mnemonic && (!operands || x.operands == y.operands) &&
-                             x.guard == y.guard && x.guard_negated == y.guard_negated;
+                      return x.mnemonic == y.mnemonic && same_operands(x, y) && x.guard == y.guard &&
+                             x.guard_negated == y.guard_negated;
                     });
 }
 
