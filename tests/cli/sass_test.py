@@ -6,6 +6,7 @@ import pathlib
 import resource
 import shutil
 import subprocess
+import unittest.mock
 
 from harness import CliTest, FAILED, OK, USAGE
 
@@ -187,6 +188,14 @@ class CompileTest(SassCase):
         self.assertEqual(kernels["3"]["loops"][0]["mix"]["MUFU"], 1)
         ptx.write_text(ptx.read_text().replace("ex2.approx", "ex3.approx"))
         self.refuses("sass", ptx, *MAP, says=["failed", "ex3"])
+
+    def test_hands_ptx_on_without_its_byte_order_mark_and_names_the_file(self):
+        ptxas, ptx = self.folder / "ptxas", self.folder / "marked.ptx"
+        ptxas.write_text('#!/bin/sh\nfor last; do :; done\nhead -c 8 "$last" >&2\necho " ptxas $last, line 1; fatal" >&2\nexit 255\n')
+        ptxas.chmod(0o755)
+        ptx.write_bytes(b"\xef\xbb\xbf.version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(){ret;}\n")
+        with unittest.mock.patch.dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}"):
+            self.refuses("sass", ptx, *MAP, says=[f"{ptx}: failed", f".version ptxas {ptx}, line 1"])
 
     def test_compiles_cuda_for_several_archs_and_reads_its_ptx(self):
         self.nvcc()

@@ -44,6 +44,12 @@ std::shared_ptr<const std::string> copy_of(const MappedFile& file) {
   return copy;
 }
 
+// Without the byte-order mark that editors put before UTF-8: one, so that what is odd stays odd.
+std::shared_ptr<const std::string> without_mark(std::shared_ptr<const std::string> content) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return content->starts_with(kMark) ? std::make_shared<const std::string>(content->substr(kMark.size())) : content;
+}
+
 // Copies names, operands, branches and lines of the disassembly onto the words read from the cubin.
 void adopt_text(std::vector<Kernel>& kernels, Program& text) {
   std::unordered_map<std::string_view, Kernel*> by_name;
@@ -146,23 +152,39 @@ Result<std::string> need_tool(const std::string& tool, const std::string& path) 
       path};
 }
 
-Result<void> compile(Program& program, const std::string& path, const InputOptions& options,
-                     const Disassembler& disassembler) {
+// Runs ptxas on PTX in memory, which errors call `what`.
+Result<void> assemble(std::vector<std::string> argv, const TemporaryFile& ptx, const std::string& what,
+                      const std::string& path) {
+  argv.push_back(ptx.path());
+  const auto printed = run_tool(argv);
+  if (printed.ok()) return {};
+  Error error = printed.error();
+  const std::string name = ptx.path();
+  for (std::size_t at = 0; (at = error.text.find(name, at)) != std::string::npos; at += what.size())
+    error.text.replace(at, name.size(), what);
+  if (error.code == ErrorCode::kInvalidArgument) error.where = path;
+  return error;
+}
+
+// A .cu, or the PTX that `path` holds.
+Result<void> compile(Program& program, const std::string& path, const std::string& ptx_text,
+                     const InputOptions& options, const Disassembler& disassembler) {
   const bool is_cuda = ends_with(path, ".cu");
   const auto nvcc = is_cuda ? need_tool("nvcc", path) : std::string();
   if (!nvcc) return nvcc.error();
   PINCH_ASSIGN(ptxas, need_tool("ptxas", path));
   for (const std::string& arch : options.archs) {
     PINCH_ASSIGN(cubin, TemporaryFile::create());
-    PINCH_ASSIGN(ptx, TemporaryFile::create());
+    PINCH_ASSIGN(ptx, TemporaryFile::create(is_cuda ? "" : ptx_text));
     if (is_cuda) {
       const std::string virtual_arch = "compute_" + arch.substr(arch.find('_') + 1);
       PINCH_TRY(run_tool({*nvcc, "-ptx", "-lineinfo", "-arch=" + virtual_arch, "-o", ptx.path(), path}));
       PINCH_ASSIGN(text, MappedFile::open(ptx.path()));
       add_ptx(program, copy_of(*text));
     }
-    PINCH_TRY(run_tool({ptxas, "-lineinfo", "-arch=" + arch, fmt::format("-O{}", options.opt_level), "-o", cubin.path(),
-                        is_cuda ? ptx.path() : path}));
+    PINCH_TRY(
+        assemble({ptxas, "-lineinfo", "-arch=" + arch, fmt::format("-O{}", options.opt_level), "-o", cubin.path()}, ptx,
+                 is_cuda ? "the PTX of " + path : path, path));
     PINCH_ASSIGN(image, MappedFile::open(cubin.path()));
     PINCH_TRY(add_cubin(program, copy_of(*image), path, disassembler));
   }
@@ -171,8 +193,6 @@ Result<void> compile(Program& program, const std::string& path, const InputOptio
 
 Result<Program> dispatch(std::shared_ptr<const std::string> content, const std::string& name,
                          const Disassembler& disassembler) {
-  if (constexpr std::string_view kMark = "\xef\xbb\xbf"; content->starts_with(kMark))  // that editors put before UTF-8
-    content = std::make_shared<const std::string>(content->substr(kMark.size()));
   const Bytes bytes = bytes_of(*content);
   if (bytes.empty())
     return Error{ErrorCode::kCorrupt, fmt::format("the file is empty; {}", kAccepted), name + ", offset 0x0"};
@@ -220,7 +240,7 @@ Result<Program> with_kernels(Program program, const std::string& name) {
 Result<Program> read_program_bytes(std::shared_ptr<const std::string> bytes, const std::string& name,
                                    const InputOptions& options) {
   PINCH_ASSIGN(program,
-               dispatch(std::move(bytes), name,
+               dispatch(without_mark(std::move(bytes)), name,
                         {options.disassembler == "none" ? "" : options.disassembler, !options.disassembler.empty()}));
   return with_kernels(std::move(program), name);
 }
@@ -233,11 +253,11 @@ Result<Program> read_program(const std::string& path, const InputOptions& option
   if (std::filesystem::is_directory(path, ignored))
     return Error{ErrorCode::kInvalidArgument, fmt::format("is a folder; {}", kAccepted), path};
   PINCH_ASSIGN(file, MappedFile::open(path));
-  auto content = copy_of(*file);
+  auto content = without_mark(copy_of(*file));
   if (ends_with(path, ".cu") || (!content->empty() && !looks_like_sass_text(*content) && looks_like_ptx(*content))) {
     Program program;
     if (!ends_with(path, ".cu")) add_ptx(program, content);
-    PINCH_TRY(compile(program, path, options, disassembler));
+    PINCH_TRY(compile(program, path, *content, options, disassembler));
     return with_kernels(std::move(program), path);
   }
   PINCH_ASSIGN(program, dispatch(std::move(content), path, disassembler));
