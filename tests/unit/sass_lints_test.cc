@@ -149,6 +149,11 @@ TEST(SassLints, SpeakOnlyOfNeighboursAtOneAddress) {
   EXPECT_THAT(lints_of(four).at(0).message,
               HasSubstr("4 LDG of one word fetch neighbouring words; where the address is "
                         "aligned 1"));
+  // Three words are no load: two and one.
+  const auto three = lints_of({four[0], four[1], four[2], "FADD R9, R2, R3"});
+  ASSERT_EQ(three.size(), 1u);
+  EXPECT_THAT(three[0].message, HasSubstr("aligned 2 of one, two or four"));
+  EXPECT_EQ(three[0].saves_cycles, 4);  // of three LDG of 4 cycles
   EXPECT_THAT(ids(report_of(program_of("findings.sm_90a.nvdisasm.txt"), "loads_apart")), IsEmpty());
 }
 
@@ -214,6 +219,33 @@ TEST(SassLints, SpeakOfEveryProductThatRunsAlone) {
   EXPECT_THAT(of({last, wait1, last, wait0}), IsEmpty());  // the second starts while the first is in flight
   // A product of an inner loop runs as often as that goes round: it is spoken of there, not in the loop around it.
   EXPECT_THAT(of({".L_x_1:", last, wait1, "@P1 BRA `(.L_x_1)", wait0}), IsEmpty());
+  EXPECT_THAT(of({last, "@P1 " + wait0}), IsEmpty());  // not a wait of every iteration
+}
+
+TEST(SassLints, ChargeNoWaitThatOtherWorkHides) {
+  constexpr Control kChained{.stall = 4, .keeps_warp = true};
+  const auto saves = [&](int multiplies, bool wraps) {
+    std::vector<test::Line> body = {{test::kNext, "WARPGROUP.ARRIVE"},
+                                    {test::kNext, "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR4], R24, gsb0"},
+                                    {test::kNext, "WARPGROUP.DEPBAR.LE gsb0, 0x0"}};
+    if (wraps) std::rotate(body.begin(), body.end() - 1, body.end());
+    for (int i = 0; i < multiplies; ++i)
+      body.insert(wraps ? body.end() : body.end() - 1, test::Line{kChained, "FFMA R2, R2, R2, R2"});
+    const Program program = test::loop_of(body);
+    const KernelReport report = report_of(program, "loop");
+    for (const Lint& lint : report.loops.at(0).lints) {
+      if (lint.id == "wgmma-serialised") return lint.saves_cycles;
+    }
+    return 0.0;
+  };
+  // The product takes 128 cycles and 62 more until it is waited for; behind it are the FFMA, of 4 cycles each.
+  for (const bool wraps : {false, true}) {
+    const int loop = wraps ? 1 : 0;  // the branch
+    EXPECT_EQ(saves(0, wraps), 62);
+    EXPECT_EQ(saves(30, wraps), 62);
+    EXPECT_EQ(saves(40, wraps), 128 + 62 - (1 + 40 * 4 + loop));
+    EXPECT_EQ(saves(200, wraps), 0);
+  }
 }
 
 TEST(SassLints, SpeakOnlyOfExponentialsThatACompareHalves) {
@@ -375,6 +407,18 @@ TEST(PtxLints, WantAFenceRoundALoopToo) {
   EXPECT_THAT(lints_of_ptx(head + wgmma + store + fence + back), IsEmpty());
   EXPECT_THAT(lints_of_ptx(head + wgmma + store + load + back), IsEmpty());  // an exchange between threads
   EXPECT_THAT(lints_of_ptx(wgmma + head + store + back), IsEmpty());         // a product before the loop
+  // A load of another array is not what the store was for; one of the same array, or of an unknown one, may be.
+  const std::string tile = "\tmov.u32 %r7, tile;\n\tadd.s32 %r1, %r7, %r6;\n",
+                    scale = "\tmov.u32 %r8, scale;\n\tld.shared.f32 %f9, [%r8+4];\n";
+  EXPECT_EQ(lints_of_ptx(tile + head + scale + wgmma + store + back).size(), 1u);
+  EXPECT_EQ(lints_of_ptx(tile + head + wgmma + store + "\tst.shared.u32 [scale], %r2;\n" + scale + back).size(), 1u);
+  EXPECT_THAT(lints_of_ptx(tile + head + "\tld.shared.f32 %f9, [tile+8];\n" + wgmma + store + back), IsEmpty());
+  EXPECT_THAT(lints_of_ptx(tile + head + "\tld.shared.f32 %f9, [%r20];\n" + wgmma + store + back), IsEmpty());
+  // Of two stores before one read, the later one's way back is not closed by the earlier one's.
+  EXPECT_EQ(
+      lints_of_ptx(head + "\t@%p3 bra $L2;\n" + store + "\t@%p2 bra $L2;\n" + fence + "$L2:\n" + wgmma + store + back)
+          .size(),
+      1u);
   EXPECT_THAT(lints_of_ptx(head + wgmma + fence + back + store + "\tbra $L2;\n" + "$L3:\n" + back + "$L2:\n\tret;\n"),
               IsEmpty());                                                           // another role's
   EXPECT_THAT(lints_of_ptx(wgmma + store + "\t@%p1 bra $L2;\n$L2:\n"), IsEmpty());  // a branch that goes on

@@ -62,31 +62,50 @@ class LoopLints {
   }
 
   // Products of this loop, not of one inside it, that run alone once it goes round: none is in flight when they start,
-  // nor when the next one does.
+  // nor when the next one does, and the wait for them is longer than what the warp does before it. A wait under a guard
+  // may not be one.
   void serialised_wgmma() {
     struct Product {
-      const Instruction* at;
+      std::size_t at;     // in the path
       bool inside, idle;  // in an inner loop, which may run any number of times; starts with none in flight
+      double issued;      // cycles from the first instruction
+      double hidden = 0;  // cycles of other work from there to the wait for it
     };
     std::vector<Product> products;
+    const double most = machine_.scheduler().wgmma_wait_cycles;
     int groups = 0;
     bool open = false;  // products that no group holds yet
-    for (int iteration = 0; iteration < 2; ++iteration) {
-      products.clear();
-      for (const Instruction* i : code_.instructions) {
-        if (const int left = groups_left(*i); left >= 0) groups = std::min(groups, left);
-        if (!is_wgmma(i->base())) continue;
-        products.push_back({i, is_inside(*i), groups == 0 && !open});
-        const bool closes = closes_group(*i);
-        groups += closes;
-        open = !closes;
+    double now = 0;
+    constexpr int kIterations = 3;  // the second comes from a loop that goes round and ends in one
+    for (int iteration = 0; iteration < kIterations; ++iteration) {
+      for (std::size_t at = 0; at < code_.instructions.size(); ++at) {
+        const Instruction& i = *code_.instructions[at];
+        const bool always = i.guard == kAlways && !i.guard_negated;
+        if (const int left = groups_left(i); left >= 0 && always) {
+          if (left == 0 && groups > 0) products.back().hidden = now - products.back().issued;
+          groups = std::min(groups, left);
+        }
+        if (is_wgmma(i.base())) {
+          products.push_back({at, is_inside(i), groups == 0 && !open, now});
+          const bool closes = closes_group(i);
+          groups += closes;
+          open = !closes;
+        }
+        now += i.has_word ? std::max<double>(i.control.stall, code_.costs[at].uses[0]) : code_.costs[at].uses[0];
       }
     }
+    const std::size_t each = products.size() / kIterations;
     int alone = 0;
+    double saved = 0;
     const Instruction* first = nullptr;
-    for (std::size_t n = 0; n < products.size(); ++n) {
-      if (products[n].inside || !products[n].idle || !products[(n + 1) % products.size()].idle) continue;
-      if (alone++ == 0) first = products[n].at;
+    for (std::size_t n = each; n < 2 * each; ++n) {
+      const Product& product = products[n];
+      if (product.inside || !product.idle || !products[n + 1].idle) continue;
+      const double takes = code_.costs[product.at].uses[static_cast<std::size_t>(Pipe::kTensor)] + most;
+      const double waits = std::min(most, takes - product.hidden);
+      if (waits <= 0) continue;
+      saved += waits;
+      if (alone++ == 0) first = code_.instructions[product.at];
     }
     if (first == nullptr) return;
     add("wgmma-serialised", *first,
@@ -94,8 +113,8 @@ class LoopLints {
                     "latency every time, where no other warpgroup fills it; commit several in one group and wait once, "
                     "or leave a group in flight (wgmma.wait_group 1), and keep accumulators out of ordinary "
                     "instructions (ptxas says why: C7510 to C7515)",
-                    alone, products.size()),
-        alone * static_cast<double>(machine_.scheduler().wgmma_wait_cycles));
+                    alone, each),
+        saved);
   }
 
   // In a loop inside this one.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "workbench/sass/lints.h"
@@ -31,6 +32,8 @@ double cycles_of(const Machine& machine, std::string_view mnemonic) {
 }
 
 class PtxLints {
+  using Arrays = std::set<std::string_view>;
+
  public:
   PtxLints(const PtxFunction& function, const Machine& machine) : function_(function), machine_(machine) {
     for (std::size_t i = 0; i < code().size(); ++i) {
@@ -94,13 +97,73 @@ class PtxLints {
       add_missing_fence(*store, i);
       store = nullptr;  // one finding a store
     }
-    std::vector<bool> seen(code().size(), false);
-    for (std::size_t n = 0; n < code().size(); ++n) {
-      if (stores_shared(code()[n])) follow_back(n, seen);
+    // The last first: what its walk has seen, that of one before it to the same arrays need not.
+    std::map<Arrays, std::vector<bool>> seen;
+    for (std::size_t n = code().size(); n-- > 0;) {
+      if (!stores_shared(code()[n])) continue;
+      Arrays arrays = arrays_of(n);
+      constexpr std::size_t kMostWalks = 16;  // each may go over the whole function
+      if (seen.size() >= kMostWalks && seen.count(arrays) == 0) arrays.clear();
+      follow_back(n, arrays, seen.try_emplace(arrays, code().size(), false).first->second);
     }
   }
 
+  const Arrays& arrays_of(std::size_t access) {
+    const auto [slot, is_new] = arrays_.try_emplace(access);
+    if (is_new) slot->second = find_arrays(code()[access]).value_or(Arrays{});
+    return slot->second;
+  }
+
+  // Names of the arrays that an address is computed from; none where that takes more steps than a compiler writes.
+  std::optional<Arrays> find_arrays(const PtxInstruction& access) const {
+    constexpr int kMostWords = 64;
+    constexpr std::size_t kMostDefinitions = 8, kLongestName = 4096;
+    Arrays arrays, registers;
+    std::vector<std::string_view> work;
+    int words = 0;
+    const auto add = [&](std::string_view text) {
+      constexpr std::string_view kEnds = "[]{}()+-, \t";
+      while (!text.empty()) {
+        const std::size_t length = std::min(text.find_first_of(kEnds), text.size());
+        const std::string_view word = text.substr(0, length);
+        text.remove_prefix(std::min(text.size(), length + 1));
+        if (++words > kMostWords || length > kLongestName) return false;
+        if (word.empty() || (word.front() >= '0' && word.front() <= '9')) continue;
+        if (word.front() != '%') {
+          arrays.insert(word);
+        } else if (registers.insert(word).second) {
+          work.push_back(word);
+        }
+      }
+      return true;
+    };
+    const auto address = std::find_if(access.operands.begin(), access.operands.end(),
+                                      [](std::string_view operand) { return operand.front() == '['; });
+    if (address == access.operands.end() || !add(*address)) return std::nullopt;
+    while (!work.empty()) {
+      const auto made = definitions_.find(work.back());
+      work.pop_back();
+      if (made == definitions_.end()) continue;
+      if (made->second.size() > kMostDefinitions) return std::nullopt;
+      for (const std::size_t n : made->second) {
+        const PtxInstruction& i = code()[n];
+        if (i.is("ld") || i.is("atom") || i.is("call")) continue;  // an index, not an address
+        for (std::size_t o = 1; o < i.operands.size(); ++o) {
+          if (!add(i.operands[o])) return std::nullopt;
+        }
+      }
+    }
+    return arrays;
+  }
+
+  // Where one is not known, they may.
+  static bool may_meet(const Arrays& a, const Arrays& b) {
+    return a.empty() || b.empty() ||
+           std::any_of(a.begin(), a.end(), [&](std::string_view array) { return b.count(array) != 0; });
+  }
+
   void add_missing_fence(const PtxInstruction& store, const PtxInstruction& read) {
+    if (!fenceless_.insert(read.line).second) return;  // one finding a read
     add("missing-proxy-fence", read.line,
         fmt::format("{} may read shared memory that the generic store at PTX line {} wrote, with no "
                     "fence.proxy.async between: the "
@@ -109,9 +172,9 @@ class PtxLints {
         0);
   }
 
-  // Walks from a store to a read that stands before it. A generic load on the way is what the store was for, and what
-  // one store's walk has seen another's need not.
-  void follow_back(std::size_t store, std::vector<bool>& seen) {
+  // Walks from a store to `arrays` to a read that stands before it. A generic load of them on the way is what the store
+  // was for, and another store to them has a walk of its own.
+  void follow_back(std::size_t store, const Arrays& arrays, std::vector<bool>& seen) {
     std::vector<std::size_t> work{store + 1};
     while (!work.empty()) {
       std::size_t n = work.back();
@@ -119,7 +182,8 @@ class PtxLints {
       for (; n < code().size() && !seen[n]; ++n) {
         seen[n] = true;
         const PtxInstruction& i = code()[n];
-        if (i.is("fence.proxy.async") || stores_shared(i) || loads_shared(i)) break;
+        if (i.is("fence.proxy.async")) break;
+        if ((stores_shared(i) || loads_shared(i)) && may_meet(arrays, arrays_of(n))) break;
         if (reads_by_async_proxy(i)) {
           if (n < store) return add_missing_fence(code()[store], i);
           break;
@@ -213,6 +277,8 @@ class PtxLints {
   const PtxFunction& function_;
   const Machine& machine_;
   std::map<std::string_view, std::vector<std::size_t>> definitions_, uses_;
+  std::map<std::size_t, Arrays> arrays_;  // of instructions that access shared memory
+  std::set<std::uint32_t> fenceless_;     // lines of reads
   std::vector<Lint> found_;
 };
 

@@ -135,20 +135,19 @@ std::vector<LoadGroup> groups_of(const Flow& flow, const Loop& loop, const LoopC
   return groups;
 }
 
-// Words of each load that would do, for the alignment of the address that needs fewest.
+// Words of each load that would do, for the alignment of the address that needs fewest. A load is of one, two or four
+// words and as much aligned.
 std::vector<int> fewest_loads(const std::vector<std::int64_t>& offsets) {
   std::vector<int> best;
   for (const int aligned_at : {0, 4, 8, 12}) {
     std::vector<int> words;
-    for (std::size_t n = 0; n < offsets.size(); ++n) {
-      constexpr int kLineOf16 = 4;
-      const bool joins = n > 0 && offsets[n] == offsets[n - 1] + 4 &&
-                         (offsets[n] + aligned_at) >> kLineOf16 == (offsets[n - 1] + aligned_at) >> kLineOf16;
-      if (joins) {
-        ++words.back();
-      } else {
-        words.push_back(1);
-      }
+    for (std::size_t n = 0; n < offsets.size(); n += static_cast<std::size_t>(words.back())) {
+      const auto reaches = [&](int count) {
+        const std::size_t last = n + static_cast<std::size_t>(count) - 1;
+        return (offsets[n] + aligned_at) % (4 * count) == 0 && last < offsets.size() &&
+               offsets[last] == offsets[n] + 4 * (count - 1);
+      };
+      words.push_back(reaches(4) ? 4 : reaches(2) ? 2 : 1);
     }
     if (best.empty() || words.size() < best.size()) best = words;
   }
@@ -177,8 +176,8 @@ std::vector<Lint> scalar_loads(const LoopContext& context, const Loop& loop, con
     for (const int words : wide) count(base + (words == 1 ? "" : words == 2 ? ".64" : ".128"), -1);
     found.push_back(
         {"scalar-loads", group.first->offset, group.first->line,
-         fmt::format("{} {} of one word fetch neighbouring words; where the address is aligned {} wider ones would do "
-                     "(float4, or __builtin_assume_aligned)",
+         fmt::format("{} {} of one word fetch neighbouring words; where the address is aligned {} of one, two or four "
+                     "would do (float2, float4, or __builtin_assume_aligned)",
                      group.offsets.size(), base, wide.size()),
          *std::max_element(saved.begin(), saved.end())});
   }
