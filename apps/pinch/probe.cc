@@ -21,13 +21,14 @@ namespace {
 
 struct ProbeOptions {
   bool list = false, prove = false, quick = false, pairs = true;
-  std::string device = "cpu", arch = "sm_90a", only, name, disassembler;
+  std::string device = "cpu", arch, only, name, disassembler;
   JsonOption json, out;
 };
 
 // "90a" is sm_90a.
 std::string full_arch(const std::string& arch) {
-  return !arch.empty() && arch[0] >= '0' && arch[0] <= '9' ? "sm_" + arch : arch;
+  if (arch.empty()) return "sm_90a";
+  return arch[0] >= '0' && arch[0] <= '9' ? "sm_" + arch : arch;
 }
 
 int list(const ProbeOptions& options) {
@@ -149,8 +150,9 @@ Result<std::optional<probe::Model>> prepare(const ProbeOptions& options) {
   return earlier_at(options.out);
 }
 
-void merge_into(probe::Model earlier, probe::Model& model) {
+void merge_into(probe::Model earlier, probe::Model& model, const std::string& name) {
   for (const std::string& line : merge(earlier, model)) fmt::print(stderr, "{}\n", line);
+  if (!name.empty()) earlier.name = name;
   earlier.device = model.device;
   if (!model.arch.empty()) earlier.arch = model.arch;
   earlier.date = model.date;
@@ -187,7 +189,7 @@ int measure(const ProbeOptions& options) {
         print_table(*model);
         return report(may.error());
       }
-      merge_into(**earlier, *model);
+      merge_into(**earlier, *model, options.name);
     }
     if (const auto written = options.out.write(to_json(*model)); !written) return report(written.error());
   }
@@ -196,7 +198,22 @@ int measure(const ProbeOptions& options) {
   return written ? static_cast<int>(kOk) : report(written.error());
 }
 
+// Options that what is asked for has no use for.
+Result<void> check(const ProbeOptions& options) {
+  const bool measures = !options.list && !options.prove, compiles = options.prove || options.device == "cuda";
+  const auto unused = [](const char* option, const char* of) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("{} is of {}; leave it out", option, of), ""};
+  };
+  if (!measures && options.out.given()) return unused("--out", "a measurement, not of --list or --prove");
+  if (!measures && !options.name.empty()) return unused("--name", "a measurement, not of --list or --prove");
+  if ((options.list || !compiles) && !options.arch.empty()) return unused("--arch", "--device cuda or --prove");
+  if ((options.list || !compiles) && !options.disassembler.empty())
+    return unused("--disassembler", "--device cuda or --prove");
+  return {};
+}
+
 int run(ProbeOptions& options) {
+  if (const auto checked = check(options); !checked) return report(checked.error());
   if (options.list) return list(options);
   if (options.prove) return prove(options);
   return measure(options);
@@ -213,8 +230,7 @@ void add_probe(CLI::App& app, int& status) {
   command->add_option("--device", options->device, "What is measured")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  command->add_option("--arch", options->arch, "Architecture of the CUDA probes: 80, 90a, 100a, 103a")
-      ->capture_default_str();
+  command->add_option("--arch", options->arch, "Architecture of the CUDA probes: 80, 90a (default), 100a, 103a");
   command->add_option("--only", options->only, "Probes whose name matches this regular expression")->type_name("REGEX");
   command->add_flag("--pairs,!--no-pairs", options->pairs, "Mixes of two instructions too; the default");
   command->add_flag("--quick", options->quick, "Fewer repeats and no memory beyond the second level: under 20 s");

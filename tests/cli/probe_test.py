@@ -101,6 +101,7 @@ class ProbeTest(CliTest):
         self.succeeds("probe", "--only", "^mul.256", "--quick", "--no-pairs", "--out", out, "--name", "here")
         names = {entry["name"] for entry in json.loads(out.read_text())["entries"]}
         self.assertLessEqual({"clock.core", "clock.tsc", "add.256", "add.256.latency", "mul.256"}, names)
+        self.assertEqual(json.loads(out.read_text())["name"], "here")
 
     def test_draws_a_progress_bar_on_a_terminal(self):
         ours, theirs = pty.openpty()
@@ -134,6 +135,11 @@ class ProbeTest(CliTest):
         if os.path.exists("/dev/nvidia0"):
             self.skipTest("there is a GPU")
         self.refuses("probe", "--device", "cuda", "--only", "^ffma$", says=["driver", "--prove"], code=ENVIRONMENT)
+
+    def test_refuses_options_that_it_has_no_use_for(self):
+        for options in (["--prove", "--out", "x.json"], ["--list", "--out", "x.json"], ["--prove", "--name", "x"], ["--arch", "90a"],
+                        ["--list", "--arch", "90a"], ["--disassembler", "none"]):
+            self.refuses("probe", "--only", "^add.256$", *options, says="leave it out")
 
     def test_names_what_exists(self):
         self.refuses("probe", "--only", "fnord", says=["fma.512", "fnord"])

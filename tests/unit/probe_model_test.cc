@@ -13,8 +13,10 @@
 namespace pinch::probe {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(MachineModel, ComesBackFromItsText) {
   Model model;
@@ -55,8 +57,10 @@ TEST(MachineModel, IsRefusedWhereItSaysTooLittle) {
   for (const auto& [field, value] : good.items()) {
     nlohmann::json entry = good;
     entry.erase(field);
-    EXPECT_THAT(parse({entry}), HasSubstr("'" + field + "' not found"));
-    if (!value.is_string() || field == "name") continue;
+    EXPECT_THAT(parse({entry}), HasSubstr(field + " must be given"));
+    entry[field] = nlohmann::json::array();
+    EXPECT_THAT(parse({entry}), AllOf(HasSubstr(field + " must be"), Not(HasSubstr("json"))));
+    if (!value.is_string()) continue;
     entry[field] = "";
     EXPECT_THAT(parse({entry}), HasSubstr(field)) << field;
   }
@@ -81,13 +85,43 @@ TEST(MachineModel, IsRefusedWhereItSaysTooLittle) {
   EXPECT_THAT(parse({measured}), HasSubstr("must be proved"));
   measured["unit"] = "GB/s";
   EXPECT_EQ(parse({measured}), "");
+  const auto parse_pairs = [&](const std::vector<nlohmann::json>& pairs) {
+    nlohmann::json second = good;
+    second["name"] = "b";
+    const nlohmann::json model = {
+        {"schema", "pinch-probe/1"}, {"name", "n"}, {"device", "d"}, {"entries", {good, second}}, {"pairs", pairs}};
+    const auto read = parse_model(model.dump(), "planted");
+    return read.ok() ? std::string() : read.error().message();
+  };
   for (const auto& [field, value] : {std::pair("overlap", -1.0), {"most", 0.0}, {"spread", -0.1}, {"spread", 0.2}}) {
     nlohmann::json pair = {{"first", "a"}, {"second", "b"}, {"overlap", 1},
                            {"most", 2},    {"spread", 0},   {"proved", true}};
     pair[field] = value;
-    const nlohmann::json model = {
-        {"schema", "pinch-probe/1"}, {"name", "n"}, {"device", "d"}, {"entries", {good}}, {"pairs", {pair}}};
-    EXPECT_FALSE(parse_model(model.dump(), "planted").ok()) << field << value;
+    EXPECT_THAT(parse_pairs({pair}), HasSubstr(field)) << value;
+  }
+  const nlohmann::json fine = {{"first", "a"}, {"second", "b"}, {"overlap", 1},
+                               {"most", 2},    {"spread", 0},   {"proved", true}};
+  EXPECT_EQ(parse_pairs({fine}), "");
+  nlohmann::json other = fine;
+  std::swap(other["first"], other["second"]);
+  EXPECT_THAT(parse_pairs({fine, other}), HasSubstr("listed twice"));
+  other["first"] = "";
+  EXPECT_THAT(parse_pairs({other}), HasSubstr("first must not be empty"));
+  other["first"] = "fnord";
+  EXPECT_THAT(parse_pairs({other}), HasSubstr("fnord is none of the entries"));
+  other = fine;
+  other["overlap"] = 2.11;
+  EXPECT_THAT(parse_pairs({other}), HasSubstr("above most must be marked"));
+  other["mark"] = "why";
+  EXPECT_EQ(parse_pairs({other}), "");
+  for (const char* text : {R"({"schema":"pinch-probe/1","name":"n","device":"d","entries":{}})", R"({"schema":1})",
+                           R"({"schema":"pinch-probe/1","name":"n","device":"d","entries":[1]})",
+                           R"({"schema":"pinch-probe/1","name":"","device":"d","entries":[]})",
+                           R"({"schema":"pinch-probe/1","name":"n","device":"d","entries":[],"pairs":{}})",
+                           R"({"schema":"pinch-probe/1","name":"n","device":"d","entries":[],"tools":[]})"}) {
+    const auto read = parse_model(text, "planted");
+    ASSERT_FALSE(read.ok()) << text;
+    EXPECT_THAT(read.error().message(), Not(HasSubstr("json"))) << text;
   }
   EXPECT_THAT(parse({good, good}), HasSubstr("listed twice"));
   EXPECT_THAT(parse_model("[]", "planted").error().message(), HasSubstr("planted"));
@@ -163,6 +197,14 @@ TEST(MachineModel, GroupsWhatDoesNotOverlap) {
   EXPECT_EQ(model.find("a")->group, model.find("b")->group);
   EXPECT_EQ(model.find("c")->group, model.find("b")->group);
   EXPECT_NE(model.find("d")->group, model.find("a")->group);
+}
+
+TEST(MachineModel, MarksAnOverlapThatCannotBe) {
+  Overlap fine{"a", "b", 2.09, 2, 0, true, ""}, much{"a", "b", 2.11, 2, 0, true, ""};
+  mark_spread(fine);
+  mark_spread(much);
+  EXPECT_EQ(fine.mark, "");
+  EXPECT_THAT(much.mark, HasSubstr("2.11 over the most"));
 }
 
 TEST(MachineModel, DecidesOnlyByAMixThatIsWithinTheSpreadOfItsUnits) {

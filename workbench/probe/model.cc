@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <type_traits>
 
 namespace pinch::probe {
 namespace {
@@ -51,27 +52,68 @@ bool is_date(const std::string& text) {
       .ok();
 }
 
+bool is_too_much(const Overlap& pair) {
+  return pair.overlap && *pair.overlap > (1 + kMaxSpread) * pair.most;
+}
+
+// A field of the wrong kind, or none where one must be, by its name.
+template <class T>
+T field(const nlohmann::json& json, const char* key) {
+  if (!json.is_object()) throw std::invalid_argument(fmt::format("an object with {} must be given", key));
+  const auto found = json.find(key);
+  if (found == json.end()) throw std::invalid_argument(fmt::format("{} must be given", key));
+  if constexpr (std::is_same_v<T, std::string>) {
+    if (!found->is_string()) throw std::invalid_argument(fmt::format("{} must be a text", key));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (!found->is_boolean()) throw std::invalid_argument(fmt::format("{} must be true or false", key));
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (!found->is_number()) throw std::invalid_argument(fmt::format("{} must be a number", key));
+  }
+  return found->get<T>();
+}
+
+template <class T>
+T field_or(const nlohmann::json& json, const char* key, T otherwise) {
+  return json.contains(key) ? field<T>(json, key) : otherwise;
+}
+
+std::optional<double> number_or_none(const nlohmann::json& json, const char* key) {
+  if (field<nlohmann::json>(json, key).is_null()) return std::nullopt;
+  return field<double>(json, key);
+}
+
+std::string name_in(const nlohmann::json& json, const char* key) {
+  const auto name = field<std::string>(json, key);
+  if (name.empty()) throw std::invalid_argument(fmt::format("{} must not be empty", key));
+  return name;
+}
+
+nlohmann::json list_in(const nlohmann::json& json, const char* key) {
+  auto list = field<nlohmann::json>(json, key);
+  if (!list.is_array()) throw std::invalid_argument(fmt::format("{} must be a list", key));
+  return list;
+}
+
 Entry parse_entry(const nlohmann::json& json) {
   Entry entry;
-  entry.name = json.at("name").get<std::string>();
+  entry.name = name_in(json, "name");
   const auto wrong = [&](const std::string& what) { throw std::invalid_argument(entry.name + ": " + what); };
   try {
-    if (!json.at("value").is_null()) entry.value = json.at("value").get<double>();
-    entry.unit = json.at("unit").get<std::string>();
-    entry.spread = json.at("spread").get<double>();
-    entry.origin = origin_named(json.at("origin").get<std::string>());
-    entry.proved = json.at("proved").get<bool>();
+    entry.value = number_or_none(json, "value");
+    entry.unit = field<std::string>(json, "unit");
+    entry.spread = field<double>(json, "spread");
+    entry.origin = origin_named(field<std::string>(json, "origin"));
+    entry.proved = field<bool>(json, "proved");
     for (const auto& [key, text] : texts(entry)) {
-      *text = json.at(key).get<std::string>();
+      *text = field<std::string>(json, key);
       if (text->empty()) throw std::invalid_argument(fmt::format("{} must be given", key));
     }
+    for (const auto& [key, text] :
+         {std::pair("opcode", &entry.opcode), {"also", &entry.also}, {"group", &entry.group}, {"mark", &entry.mark}})
+      *text = field_or<std::string>(json, key, "");
   } catch (const std::exception& error) {
     wrong(error.what());
   }
-  entry.opcode = json.value("opcode", "");
-  entry.also = json.value("also", "");
-  entry.group = json.value("group", "");
-  entry.mark = json.value("mark", "");
   if (std::find(units().begin(), units().end(), entry.unit) == units().end())
     wrong(fmt::format("unit '{}' is none of {}", entry.unit, fmt::join(units(), ", ")));
   if (entry.value && !(*entry.value > 0 && std::isfinite(*entry.value))) wrong("value must be above 0, or null");
@@ -82,6 +124,38 @@ Entry parse_entry(const nlohmann::json& json) {
   if (entry.origin == Origin::kMeasured && entry.value && of_code && !entry.proved)
     wrong("a measured value of an instruction must be proved");
   return entry;
+}
+
+Overlap parse_pair(const nlohmann::json& json, const Model& model) {
+  Overlap pair;
+  pair.first = name_in(json, "first");
+  pair.second = name_in(json, "second");
+  const auto wrong = [&](const std::string& what) {
+    throw std::invalid_argument(fmt::format("{} + {}: {}", pair.first, pair.second, what));
+  };
+  try {
+    pair.overlap = number_or_none(json, "overlap");
+    pair.most = field<double>(json, "most");
+    pair.spread = field<double>(json, "spread");
+    pair.proved = field<bool>(json, "proved");
+    pair.mark = field_or<std::string>(json, "mark", "");
+  } catch (const std::exception& error) {
+    wrong(error.what());
+  }
+  const auto is_number = [](double v, double above) { return std::isfinite(v) && v > above; };
+  if ((pair.overlap && !is_number(*pair.overlap, 0)) || !is_number(pair.most, 0) || !(pair.spread >= 0) ||
+      !std::isfinite(pair.spread))
+    wrong("overlap and most must be above 0, spread 0 or more");
+  if (pair.spread > kMaxSpread && pair.mark.empty()) wrong("a spread above 5% must be marked");
+  if (is_too_much(pair) && pair.mark.empty()) wrong("an overlap more than 5% above most must be marked");
+  for (const std::string* name : {&pair.first, &pair.second}) {
+    if (model.find(*name) == nullptr) wrong(*name + " is none of the entries");
+  }
+  for (const Overlap& p : model.pairs) {
+    if ((p.first == pair.first && p.second == pair.second) || (p.first == pair.second && p.second == pair.first))
+      wrong("is listed twice");
+  }
+  return pair;
 }
 
 }  // namespace
@@ -125,6 +199,9 @@ void mark_spread(Entry& entry) {
 
 void mark_spread(Overlap& pair) {
   mark_spread(pair.spread, pair.mark);
+  if (pair.mark.empty() && is_too_much(pair))
+    pair.mark = fmt::format("overlap {:.2f} over the most that is possible, {:.2f}: one of the two was slower alone",
+                            *pair.overlap, pair.most);
 }
 
 void state_origin(Entry& entry, const Model& model) {
@@ -176,35 +253,24 @@ Result<Model> parse_model(std::string_view text, const std::string& where) {
   if (!json.is_object()) return Error{ErrorCode::kCorrupt, "a machine model is a JSON object", where};
   Model model;
   try {
-    if (json.at("schema") != kSchema) throw std::invalid_argument(fmt::format("schema must be \"{}\"", kSchema));
-    model.name = json.at("name").get<std::string>();
-    model.device = json.at("device").get<std::string>();
-    model.arch = json.value("arch", "");
-    model.applies_to = json.value("applies_to", "");
-    model.date = json.value("date", "");
-    model.tools = json.value("tools", std::map<std::string, std::string>{});
-    for (const auto& entry : json.at("entries")) {
+    if (field<std::string>(json, "schema") != kSchema)
+      throw std::invalid_argument(fmt::format("schema must be \"{}\"", kSchema));
+    model.name = name_in(json, "name");
+    model.device = name_in(json, "device");
+    model.arch = field_or<std::string>(json, "arch", "");
+    model.applies_to = field_or<std::string>(json, "applies_to", "");
+    model.date = field_or<std::string>(json, "date", "");
+    if (const auto tools = json.find("tools"); tools != json.end()) {
+      if (!tools->is_object()) throw std::invalid_argument("tools must be an object of texts");
+      for (const auto& [tool, version] : tools->items()) model.tools[tool] = field<std::string>(*tools, tool.c_str());
+    }
+    for (const auto& entry : list_in(json, "entries")) {
       model.entries.push_back(parse_entry(entry));
       const std::string& name = model.entries.back().name;
       if (model.find(name) != &model.entries.back()) throw std::invalid_argument(name + " is listed twice");
     }
-    for (const auto& pair : json.value("pairs", nlohmann::json::array())) {
-      Overlap read;
-      read.first = pair.at("first").get<std::string>();
-      read.second = pair.at("second").get<std::string>();
-      if (!pair.at("overlap").is_null()) read.overlap = pair.at("overlap").get<double>();
-      read.most = pair.at("most").get<double>();
-      read.spread = pair.at("spread").get<double>();
-      read.proved = pair.at("proved").get<bool>();
-      read.mark = pair.value("mark", "");
-      const auto is_number = [](double v, double above) { return std::isfinite(v) && v > above; };
-      if ((read.overlap && !is_number(*read.overlap, 0)) || !is_number(read.most, 0) || !(read.spread >= 0) ||
-          !std::isfinite(read.spread))
-        throw std::invalid_argument(
-            fmt::format("{} + {}: overlap and most must be above 0, spread 0 or more", read.first, read.second));
-      if (read.spread > kMaxSpread && read.mark.empty())
-        throw std::invalid_argument(fmt::format("{} + {}: a spread above 5% must be marked", read.first, read.second));
-      model.pairs.push_back(std::move(read));
+    if (json.contains("pairs")) {
+      for (const auto& pair : list_in(json, "pairs")) model.pairs.push_back(parse_pair(pair, model));
     }
   } catch (const std::exception& error) {
     return Error{ErrorCode::kCorrupt, error.what(), where};
