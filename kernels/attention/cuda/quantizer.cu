@@ -1,6 +1,6 @@
 // The two forms of the NVFP4 quantiser of P alone, a group of 16 keys a thread and step, for reading in SASS:
 //
-//   pinch sass --arch 90a,100a,103a kernels/attention/cuda/quantizer.cu
+//   NVCC_APPEND_FLAGS="-std=c++20 -I. -Iinclude" pinch sass kernels/attention/cuda/quantizer.cu --arch 90a,100a,103a
 //
 // counts the instructions of each loop (docs/decisions/0085-quantiser-in-the-log-domain.md). No GPU has run it. sm_90a
 // has no E2M1 conversion: its codes are made in integers, alike in both forms.
