@@ -87,10 +87,12 @@ inline constexpr std::size_t kAttentionAlignment = 64;
 /// this problem; what cpu_choice() refuses.
 Result<AttentionPlan> plan_attention(const AttentionProblem& problem, const AttentionOptions& options = {});
 
-/// Runs a plan. A row that sees no key gives zeros and a log-sum-exp of minus infinity. NaNs of Q or K, and scores of
-/// plus infinity, give NaNs in the rows that see them; a score of minus infinity is a masked key. NaNs of V give NaNs
-/// in the columns (fp8, fp4: in every row of the head). Bf16 subnormals count as zero on the avx512_bf16 and amx_bf16
-/// paths.
+/// Runs a plan. A row that sees no key, or whose every score is minus infinity, gives zeros and a log-sum-exp of minus
+/// infinity (the latter: NaN in O on sm_90a, whose kernels have yet to follow). qk = bf16: NaNs of Q or K, and scores
+/// of plus infinity, give NaNs in the rows that see them; a score of minus infinity is a masked key. qk = fp8 has one
+/// scale for all keys of a kv head and one for the queries of a tile: a NaN or an infinity among them gives NaNs in
+/// every row, or every row of the tile, that sees a key. NaNs of V give NaNs in the columns (fp8, fp4: in every row of
+/// the head). Bf16 subnormals count as zero on the avx512_bf16 and amx_bf16 paths.
 ///   workspace  workspace_bytes() bytes or more, aligned to kAttentionAlignment, used by one run at a time
 /// Errors: kInvalidArgument for a null pointer, rows less than dim apart, an output whose elements overlap, an array
 /// that spans 2^31 elements or more, a scale that is not finite, offsets of the wrong number or that do not ascend from

@@ -42,13 +42,15 @@ Result<void> reference_attention(const AttentionProblem& p, const AttentionInput
         double* row = o + (bh * p.seq + i) * p.dim;
         for (std::int64_t c = 0; c < p.dim; ++c) row[c] = 0;
         double sum = 0;
+        // Where every score is minus infinity, each weight is 0; a NaN among them stays one (fmax passes over it).
+        const double minus = std::isinf(top) && top < 0 ? 0 : top;
         for (std::int64_t j = 0; j < keys; ++j) {
-          const double weight = std::exp(score[static_cast<std::size_t>(j)] - top);
+          const double weight = std::exp(score[static_cast<std::size_t>(j)] - minus);
           sum += weight;
           for (std::int64_t c = 0; c < p.dim; ++c) row[c] += weight * to_f32(v[j * in.v.row_stride + c]);
         }
-        for (std::int64_t c = 0; keys > 0 && c < p.dim; ++c) row[c] /= sum;
-        if (lse != nullptr) lse[bh * p.seq + i] = keys > 0 ? top + std::log(sum) : top;
+        for (std::int64_t c = 0; c < p.dim; ++c) row[c] = sum == 0 ? 0 : row[c] / sum;
+        if (lse != nullptr) lse[bh * p.seq + i] = sum == 0 ? top : minus + std::log(sum);
       }
     }
   }

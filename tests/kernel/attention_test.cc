@@ -320,6 +320,50 @@ TEST(Attention, InfiniteScoresAreMaskedKeysOrNaN) {
   }
 }
 
+// A row that sees keys, all of them at minus infinity, is like one that sees none; a NaN beside them is one.
+TEST(Attention, RowsOfMinusInfinityAreZeroNotNaN) {
+  for (const PvType pv : {kBf16, kFp8, kFp4}) {
+    const AttentionProblem p{1, 1, 1, 40, 64, 64, true, pv, QkType::kBf16, OutputType::kF32};
+    Case c = make_case(p, 1, 93);
+    for (std::int64_t i = 0; i < 40; ++i) c.q_data[static_cast<std::size_t>(c.q_at(c.q, 0, 0, i))] = to_bf16(1.0F);
+    for (std::int64_t j = 0; j < 34; ++j) c.k_data[static_cast<std::size_t>(c.kv_at(0, 0, j))] = to_bf16(-kInfinity);
+    c.k_data[static_cast<std::size_t>(c.kv_at(0, 0, 27) + 1)] = Bf16{0x7fc0};
+    // Row i sees keys 0 .. 24 + i: rows 0 to 2 minus infinity alone, all others the NaN too.
+    const auto expect_rows = [&](const Dense& got, const std::string& by) {
+      for (std::size_t i = 0; i < 40; ++i) {
+        for (std::size_t d = 0; d < 64; ++d) {
+          const double o = got.o[i * 64 + d];
+          ASSERT_TRUE(i < 3 ? o == 0 : std::isnan(o)) << by << " row " << i << ": " << o;
+        }
+        ASSERT_TRUE(i < 3 ? got.lse[i] == -kInfinity : std::isnan(got.lse[i])) << by << " row " << i;
+      }
+    };
+    expect_rows(reference_of(c), "reference");
+    for (const AttentionCpuTactic& t : legal_tactics(p, 1)) {
+      const auto got = run_case(c, {to_string(t), 1});
+      ASSERT_TRUE(got.ok());
+      expect_rows(got->dense, to_string(t));
+    }
+  }
+}
+
+// Keys in fp8 share a scale: one that is no number reaches every row that sees any key, and no other head.
+TEST(Attention, AnFp8KeyThatIsNoNumberReachesItsWholeHead) {
+  const AttentionProblem p{1, 2, 2, 70, 64, 64, true, kBf16, QkType::kFp8, OutputType::kF32};
+  for (const float bad : {std::nanf(""), static_cast<float>(kInfinity), -static_cast<float>(kInfinity)}) {
+    Case c = make_case(p, 1, 94);
+    c.k_data[static_cast<std::size_t>(c.kv_at(0, 0, 40))] = to_bf16(bad);
+    for (const AttentionCpuTactic& t : legal_tactics(p, 1)) {
+      const auto got = run_case(c, {to_string(t), 1});
+      ASSERT_TRUE(got.ok());
+      for (std::size_t row = 0; row < 140; ++row) {  // the first six rows of a head see no key
+        const double o = got->dense.o[row * 64];
+        ASSERT_TRUE(row % 70 < 6 ? o == 0 : row < 70 ? std::isnan(o) : std::isfinite(o)) << to_string(t) << row;
+      }
+    }
+  }
+}
+
 // Sixty runs, thread counts and both splits give the same bits; the workspace is poisoned anew each time.
 TEST(Attention, RepeatedRunsThreadsAndSplitsGiveTheSameBits) {
   const AttentionProblem p{2, 4, 2, 70, 150, 64, true, kFp4, QkType::kFp8, OutputType::kF32};

@@ -294,6 +294,49 @@ TEST(AttentionNumerics, QuotientsByAnFp8ScaleAreThoseOfADivision) {
   EXPECT_TRUE(std::isnan(divide(1.0F, fp8_divisor(fp8_scale(std::nanf(""))))));
 }
 
+// V in two levels, against FP64 and a search; few of these scales are powers of two. Two FP32 roundings come before
+// each code, so that only what lies within them of a tie may fall to the other side.
+TEST(AttentionNumerics, ValuesInFp4AreTheNearestOfTheirTwoLevels) {
+  EXPECT_EQ(fp4_v_global(0.0F), 1.0F);
+  EXPECT_EQ(fp4_v_global(2688.0F), 1.0F);
+  EXPECT_EQ(fp4_v_global(2688.0F * 0x1p-126F), 0x1p126F);
+  EXPECT_EQ(fp4_v_global(2687.0F * 0x1p-126F), 0x1p126F) << "above: held";
+  EXPECT_EQ(fp4_v_global(2689.0F * 0x1p-126F), static_cast<float>(2688.0 / (2689.0 * 0x1p-126))) << "below: not";
+  EXPECT_EQ(fp4_v_global(0x1p-133F), 0x1p126F) << "the smallest bf16";
+  constexpr double kRoundings = 0x1p-22;
+  const auto near = [&](double value, auto nearest, std::uint32_t got) {
+    return nearest(value * (1 - kRoundings)) == got || nearest(value * (1 + kRoundings)) == got;
+  };
+  std::mt19937 bits(11);
+  const auto uniform = [&] { return static_cast<double>(bits()) / 4294967296.0; };
+  int odd_scales = 0, codes_seen = 0;
+  for (int group = 0; group < 2000; ++group) {
+    const double amax = std::exp2(-30 + 60 * uniform());
+    const float head = to_f32(to_bf16(static_cast<float>(amax)));
+    const float global = fp4_v_global(head);
+    ASSERT_EQ(global, static_cast<float>(2688.0 / static_cast<double>(head))) << head;
+    const float top = to_f32(to_bf16(static_cast<float>(head * std::exp2(-12 * uniform()))));
+    const E4m3 scale = fp4_v_scale(top, global);
+    ASSERT_TRUE(near(static_cast<double>(top) * global / 6, nearest_e4m3, scale.bits)) << top << " of " << head;
+    odd_scales += scale.bits % 8 != 0;
+    for (int i = 0; i < 8; ++i) {
+      const float v = to_f32(to_bf16(static_cast<float>(top * uniform())));
+      const std::uint32_t code = fp4_v_code(v, scale, global).bits;
+      ASSERT_TRUE(near(static_cast<double>(v) * global / to_f32(scale), nearest_e2m1, code)) << v << " of " << top;
+      ASSERT_EQ(fp4_v_code(-v, scale, global).bits, code | 8U) << v;
+      codes_seen |= 1 << code;
+    }
+  }
+  EXPECT_GT(odd_scales, 1000) << "no powers of two";
+  EXPECT_EQ(codes_seen, 0xff) << "every magnitude";
+  EXPECT_EQ(fp4_v_scale(0.0F, 1.0F).bits, 0);
+  EXPECT_EQ(fp4_v_code(1.0F, E4m3{0}, 1.0F).bits, 0) << "a group without a scale";
+  // Where global is held at 2^126: values of 2^-126 and below keep 1 / global a normal number.
+  const float small = fp4_v_global(0x1p-126F);
+  EXPECT_EQ(fp4_v_scale(0x1.8p-126F, small).bits, nearest_e4m3(1.5 / 6));
+  EXPECT_EQ(fp4_v_code(0x1p-127F, fp4_v_scale(0x1.8p-126F, small), small).bits, nearest_e2m1(0.5 / 0.25));
+}
+
 /// Relative L2 error of O over rows of 64 keys whose scores are about 2^exponent in log2 units: with `spread` within a
 /// few units of one another, without it one far above the others. `exponent_of` gives s - max in log2 units.
 template <class ExponentOf>

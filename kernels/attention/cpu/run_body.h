@@ -279,7 +279,7 @@ class Run {
                                      : out_.lse + head * out_.lse_head_stride + first +
                                            (variable_ ? pair.sequence.q_row : pair.batch * out_.lse_batch_stride);
     for (std::int64_t r = 0; r < rows; ++r) {
-      const bool none = visible_keys(problem_.causal, first + r, pair.sequence.seq, pair.sequence.kv_seq) == 0;
+      const bool none = tile.l[r] == 0.0F;  // no key, or every score minus infinity
       const float factor = none ? 0.0F : unit / tile.l[r];
       const std::int64_t at = offset + (first + r) * out_.o.row_stride;
       const float* o = tile.o + r * problem_.dim;
