@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "apps/pinch/cli.h"
 #include "apps/pinch/problem_options.h"
 #include "pinch/fp4_checkpoint.h"
 #include "pinch/machine.h"
