@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -89,12 +90,30 @@ std::string track_name(const TraceFile& file, std::size_t track) {
   return fmt::format("{} {}", file.tracks()[track].index, roles);
 }
 
-// When the steps of a role in a group ended, so that the one which let a wait end can be found.
+// Perfetto keeps whole ns. Both ends are rounded, not lengths: a part stays within its step, and one slice begins where
+// the one before it ended.
+std::int64_t whole_ns(const TrackClock& clock, std::uint64_t ticks) {
+  return std::llround(clock.ns(ticks));
+}
+
+// A step of a role in a group, so that the one which let a wait end can be found.
 struct Release {
-  double begin = 0, end = 0;
+  std::int64_t begin = 0, half = 0, end = 0;  // half: when half of its time outside waits had gone by
   std::size_t track = 0;
 };
 
+Release release_of(const Step& step, const TrackClock& clock, std::size_t track) {
+  std::uint64_t half = step.begin + (step.end - step.begin - step.waited()) / 2;
+  for (const WaitSpan& wait : step.waits) {
+    if (wait.begin < half) half += wait.end - wait.begin;
+  }
+  return {whole_ns(clock, step.begin), whole_ns(clock, half), whole_ns(clock, step.end), track};
+}
+
+using Releases = std::vector<std::vector<Release>>;  // by role, each ascending by its end
+
+// Slices are pairs of B and E, and never one X: of events at one time, trace processor takes those with a length first
+// and the others as they stand in the file, and it binds an arrow to the slice that is open where the arrow stands.
 class PerfettoWriter {
  public:
   PerfettoWriter(const TraceFile& file, const std::string& path) : file_(file), out_(path), origin_(origin_ns(file)) {}
@@ -120,79 +139,89 @@ class PerfettoWriter {
  private:
   const char* comma() { return std::exchange(first_, false) ? "" : ","; }
 
-  void slice(const Window& window, std::size_t track, const std::string& name, const char* category, const char* colour,
-             double begin, double end, const std::string& arguments) {
-    out_.print(
-        "{}\n{{\"ph\":\"X\",\"name\":{},\"cat\":\"{}\",{}\"ts\":{:.4f},\"dur\":{:.4f},\"pid\":{},\"tid\":{},\"args\":{{"
-        "{}}}}}",
-        comma(), quoted(name), category, colour, begin * 1e-3, std::max(0.0, end - begin) * 1e-3, window.group, track,
-        arguments);
+  void name_of(const char* what, std::size_t track, const std::string& name) {
+    out_.print("{}\n{{\"ph\":\"M\",\"name\":\"{}\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}", comma(), what,
+               group_, track, quoted(name));
+  }
+
+  void event(const char* phase, std::size_t track, std::int64_t ns, const std::string& more = "") {
+    out_.print("{}\n{{\"ph\":\"{}\",\"ts\":{}.{:03},\"pid\":{},\"tid\":{}{}}}", comma(), phase, ns / 1000, ns % 1000,
+               group_, track, more);
+  }
+
+  void begin(std::size_t track, std::int64_t ns, const std::string& name, const char* category,
+             const std::string& more = "") {
+    event("B", track, ns, fmt::format(",\"name\":{},\"cat\":\"{}\"{}", quoted(name), category, more));
   }
 
   void write_group(const Window& window) {
-    out_.print(
-        "{}\n{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"tid\":0,\"args\":{{\"name\":\"group {} on unit "
-        "{}\"}}}}",
-        comma(), window.group, window.group, file_.tracks()[window.tracks.front()].unit);
-    std::vector<std::vector<Release>> releases(file_.roles().size());
+    group_ = window.group;
+    // The first track's number: any other would be one more thread, with no name.
+    name_of("process_name", window.tracks.front(),
+            fmt::format("group {} on unit {}", window.group, file_.tracks()[window.tracks.front()].unit));
+    Releases releases(file_.roles().size());
     for (const std::size_t track : window.tracks) {
-      out_.print("{}\n{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}",
-                 comma(), window.group, track, quoted(track_name(file_, track)));
+      name_of("thread_name", track, track_name(file_, track));
       const TrackClock clock(file_, track, origin_);
       StepReader reader(file_, track);
-      while (const Step* step = reader.next())
-        releases[step->role].push_back({clock.ns(step->begin), clock.ns(step->end), track});
+      while (const Step* step = reader.next()) releases[step->role].push_back(release_of(*step, clock, track));
     }
     for (auto& list : releases)
       std::sort(list.begin(), list.end(), [](const Release& a, const Release& b) { return a.end < b.end; });
-    for (const std::size_t track : window.tracks) write_track(window, track, releases);
-  }
-
-  void write_track(const Window& window, std::size_t track, const std::vector<std::vector<Release>>& releases) {
-    const TrackClock clock(file_, track, origin_);
-    StepReader reader(file_, track);
-    while (const Step* step = reader.next()) {
-      slice(window, track, file_.roles()[step->role].name, "step", "", clock.ns(step->begin), clock.ns(step->end),
-            fmt::format("\"step\":{},\"complete\":{}", step->number, step->complete));
-      for (std::size_t p = 0; p < step->phases.size(); ++p) {
-        const std::uint64_t end = p + 1 < step->phases.size() ? step->phases[p + 1].begin : step->end;
-        slice(window, track, file_.phases()[step->phases[p].phase], "phase", "", clock.ns(step->phases[p].begin),
-              clock.ns(end), "");
-      }
-      for (const WaitSpan& span : step->waits) {
-        const WaitEntry& wait = file_.waits()[span.wait];
-        slice(window, track, "wait " + wait.name, "wait", "\"cname\":\"terrible\",", clock.ns(span.begin),
-              clock.ns(span.end), "");
-        if (wait.from != kNobody)
-          arrow(window, track, wait, clock.ns(span.end), releases[static_cast<std::size_t>(wait.from)]);
-      }
+    for (const std::size_t track : window.tracks) {
+      const TrackClock clock(file_, track, origin_);
+      StepReader reader(file_, track);
+      while (const Step* step = reader.next()) write_step(*step, track, clock, releases);
     }
   }
 
-  void arrow(const Window& window, std::size_t track, const WaitEntry& wait, double end,
-             const std::vector<Release>& releases) {
-    // The nearest end: a thread signals shortly before the stamp that ends its step, and the wait may end between the
-    // two.
-    if (releases.empty()) return;
-    auto near =
-        std::lower_bound(releases.begin(), releases.end(), end, [](const Release& r, double ns) { return r.end < ns; });
-    if (near == releases.end() || (near != releases.begin() && end - std::prev(near)->end < near->end - end)) --near;
-    const Release& release = *near;
-    const double begin = std::max(release.begin, std::min(release.end, end) - 1);  // inside its slice
-    if (begin > end) return;
-    if (release.track == track) return;
-    ++flows_;
-    for (const bool start : {true, false}) {
-      out_.print(
-          "{}\n{{\"ph\":\"{}\",\"name\":{},\"cat\":\"barrier\",\"id\":{},{}\"ts\":{:.4f},\"pid\":{},\"tid\":{}}}",
-          comma(), start ? "s" : "f", quoted(wait.name), flows_, start ? "" : "\"bp\":\"e\",",
-          (start ? begin : end) * 1e-3, window.group, start ? release.track : track);
+  void write_step(const Step& step, std::size_t track, const TrackClock& clock, const Releases& releases) {
+    begin(track, whole_ns(clock, step.begin), file_.roles()[step.role].name, "step",
+          fmt::format(",\"args\":{{\"step\":{},\"complete\":{}}}", step.number, step.complete));
+    auto wait = step.waits.begin();
+    const std::size_t phases = step.phases.size();
+    for (std::size_t p = 0; p <= phases; ++p) {  // what lies before phase p, from phase p - 1 on
+      const std::uint64_t from = p == 0 ? step.begin : step.phases[p - 1].begin;
+      const std::uint64_t to = p == phases ? step.end : step.phases[p].begin;
+      if (p > 0) begin(track, whole_ns(clock, from), file_.phases()[step.phases[p - 1].phase], "phase");
+      for (; wait != step.waits.end() && (wait->begin < to || p == phases); ++wait) {
+        const std::int64_t end = whole_ns(clock, std::min(wait->end, to));
+        const WaitEntry& what = file_.waits()[wait->wait];
+        begin(track, whole_ns(clock, std::max(wait->begin, from)), "wait " + what.name, "wait",
+              ",\"cname\":\"terrible\"");
+        event("E", track, end);
+        if (wait->end > to) break;  // a phase began meanwhile: the wait goes on in it
+        if (what.from != kNobody) arrow(track, what, end, releases[static_cast<std::size_t>(what.from)]);
+      }
+      if (p > 0) event("E", track, whole_ns(clock, to));
     }
+    event("E", track, whole_ns(clock, step.end));
+  }
+
+  void arrow(std::size_t track, const WaitEntry& wait, std::int64_t end, const std::vector<Release>& releases) {
+    // A thread signals before the stamp that ends its step, and the wait may end between the two: the step under way,
+    // if most of its work was done, else the last that had ended.
+    auto step = std::lower_bound(releases.begin(), releases.end(), end,
+                                 [](const Release& r, std::int64_t ns) { return r.end < ns; });
+    if (step == releases.end() || end <= step->half) {
+      if (step == releases.begin()) return;
+      --step;
+    }
+    const std::int64_t leaves = std::min(step->end, end) - 1;  // inside its slice, and before the arrow arrives
+    if (leaves < step->begin || step->track == track) return;
+    // To a slice of no length: an arrow runs from the slice that begins first, and the wait may have begun before the
+    // step that ends it did.
+    const std::string more = fmt::format(",\"name\":{},\"cat\":\"barrier\",\"id\":{}", quoted(wait.name), ++flows_);
+    event("s", step->track, leaves, more);
+    begin(track, end, wait.name, "barrier");
+    event("f", track, end, more + ",\"bp\":\"e\"");
+    event("E", track, end);
   }
 
   const TraceFile& file_;
   TextFile out_;
   std::uint64_t origin_, flows_ = 0;
+  std::uint32_t group_ = 0;
   Exported done_;
   bool first_ = true;
 };

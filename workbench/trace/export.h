@@ -14,9 +14,11 @@ struct Exported {
   std::uint64_t left_out = 0;  ///< events of groups beyond the limit
 };
 
-/// Chrome's JSON trace format, which Perfetto opens: a process a group, a thread a track, steps as slices, waits and
-/// phases as slices within them, and an arrow from the step that ended a wait to the wait's end: inferred, the one of
-/// the role named by the wait that ended nearest to it. Whole groups up to `most_events`, at least one. Errors: kIo.
+/// Chrome's JSON trace format, which Perfetto opens: a process a group, a thread a track, steps as slices, phases and
+/// waits as slices within them (a wait that goes on into the next phase is two), and an arrow from the step that ended
+/// a wait to a slice of no length where the wait ended: inferred, of the role that the wait names the step under way if
+/// most of its work was done, else the last that had ended. Times are whole ns. Whole groups up to `most_events`, at
+/// least one. Errors: kIo.
 Result<Exported> write_perfetto(const TraceFile& file, const std::string& path, std::uint64_t most_events = 2000000);
 
 /// One line an event: group, unit, track, kind, name, value, ticks, ns. Errors: kIo.
