@@ -36,7 +36,7 @@ asan: setup
 
 tsan: setup
 	cmake --preset tsan >/dev/null
-	cmake --build --preset tsan -j $(JOBS)
+	cmake --build --preset tsan -j $(JOBS) --target thread_tests
 	ctest --preset tsan -j $(JOBS) -L threads
 
 fuzz: setup

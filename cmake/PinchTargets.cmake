@@ -73,7 +73,9 @@ function(pinch_tool_library name)
   target_link_libraries(pinch_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
 endfunction()
 
-add_custom_target(unit_tests)  # what sanitisers run: the rest need not be built for them
+# What sanitisers run: the rest need not be built for them.
+add_custom_target(unit_tests)
+add_custom_target(thread_tests)
 
 # pinch_test(NAME SOURCES... DEPENDS... [LABELS...]): a GoogleTest binary whose cases CTest lists one by one.
 function(pinch_test name)
@@ -89,5 +91,9 @@ function(pinch_test name)
   if(arg_LABELS MATCHES "unit|kernel")
     add_dependencies(unit_tests ${name})
   endif()
-  gtest_discover_tests(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} DISCOVERY_TIMEOUT 60)
+  if(arg_LABELS MATCHES "threads")
+    add_dependencies(thread_tests ${name})
+  endif()
+  string(REPLACE ";" "\\;" labels "${arg_LABELS}")  # else the second label is read as the next property's name
+  gtest_discover_tests(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} DISCOVERY_TIMEOUT 60)
 endfunction()
