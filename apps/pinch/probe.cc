@@ -152,7 +152,10 @@ Result<std::optional<probe::Model>> prepare(const ProbeOptions& options) {
 
 void merge_into(probe::Model earlier, probe::Model& model, const std::string& name) {
   for (const std::string& line : merge(earlier, model)) fmt::print(stderr, "{}\n", line);
-  if (!name.empty()) earlier.name = name;
+  if (!name.empty() && name != earlier.name) {
+    fmt::print(stderr, "the model of that file is called '{}' from here on, no longer '{}'\n", name, earlier.name);
+    earlier.name = name;
+  }
   earlier.device = model.device;
   if (!model.arch.empty()) earlier.arch = model.arch;
   earlier.date = model.date;
@@ -209,6 +212,7 @@ Result<void> check(const ProbeOptions& options) {
   if ((options.list || !compiles) && !options.arch.empty()) return unused("--arch", "--device cuda or --prove");
   if ((options.list || !compiles) && !options.disassembler.empty())
     return unused("--disassembler", "--device cuda or --prove");
+  if (options.quick && (!measures || options.device != "cpu")) return unused("--quick", "a measurement of the CPU");
   return {};
 }
 
@@ -233,9 +237,10 @@ void add_probe(CLI::App& app, int& status) {
   command->add_option("--arch", options->arch, "Architecture of the CUDA probes: 80, 90a (default), 100a, 103a");
   command->add_option("--only", options->only, "Probes whose name matches this regular expression")->type_name("REGEX");
   command->add_flag("--pairs,!--no-pairs", options->pairs, "Mixes of two instructions too; the default");
-  command->add_flag("--quick", options->quick, "Fewer repeats and no memory beyond the second level: under 20 s");
+  command->add_flag("--quick", options->quick,
+                    "Of the CPU: fewer repeats and no memory beyond the second level, under 20 s");
   options->out.add_to(*command, "--out", "Machine model to write; merged with what it holds");
-  command->add_option("--name", options->name, "Name of the machine model");
+  command->add_option("--name", options->name, "Name of the machine model, new or merged");
   command
       ->add_option("--disassembler", options->disassembler,
                    "Path of nvdisasm; 'none' names opcodes by the built-in map")

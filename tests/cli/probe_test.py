@@ -98,7 +98,8 @@ class ProbeTest(CliTest):
         self.assertLessEqual({"name", "device", "entries"}, set(first))
         for entry in first["entries"]:
             self.assertLessEqual(ENTRY_FIELDS, set(entry))
-        self.succeeds("probe", "--only", "^mul.256", "--quick", "--no-pairs", "--out", out, "--name", "here")
+        merged = self.succeeds("probe", "--only", "^mul.256", "--quick", "--no-pairs", "--out", out, "--name", "here")
+        self.assertIn(f"called 'here' from here on, no longer '{first['name']}'", merged.stderr)
         names = {entry["name"] for entry in json.loads(out.read_text())["entries"]}
         self.assertLessEqual({"clock.core", "clock.tsc", "add.256", "add.256.latency", "mul.256"}, names)
         self.assertEqual(json.loads(out.read_text())["name"], "here")
@@ -138,7 +139,8 @@ class ProbeTest(CliTest):
 
     def test_refuses_options_that_it_has_no_use_for(self):
         for options in (["--prove", "--out", "x.json"], ["--list", "--out", "x.json"], ["--prove", "--name", "x"], ["--arch", "90a"],
-                        ["--list", "--arch", "90a"], ["--disassembler", "none"]):
+                        ["--list", "--arch", "90a"], ["--disassembler", "none"], ["--quick", "--device", "cuda"], ["--quick", "--list"],
+                        ["--quick", "--prove"]):
             self.refuses("probe", "--only", "^add.256$", *options, says="leave it out")
 
     def test_names_what_exists(self):

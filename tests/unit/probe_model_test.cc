@@ -125,6 +125,9 @@ TEST(MachineModel, IsRefusedWhereItSaysTooLittle) {
   }
   EXPECT_THAT(parse({good, good}), HasSubstr("listed twice"));
   EXPECT_THAT(parse_model("[]", "planted").error().message(), HasSubstr("planted"));
+  EXPECT_THAT(
+      parse_model(R"({"schema":"pinch-probe/1","name":"n","device":"d","entries":[]})", "planted").error().message(),
+      HasSubstr("entries has none"));
 }
 
 TEST(MachineModel, MergeKeepsMeasuredOverCitedOverAssumed) {

@@ -269,6 +269,7 @@ Result<Model> parse_model(std::string_view text, const std::string& where) {
       const std::string& name = model.entries.back().name;
       if (model.find(name) != &model.entries.back()) throw std::invalid_argument(name + " is listed twice");
     }
+    if (model.entries.empty()) throw std::invalid_argument("entries has none");
     if (json.contains("pairs")) {
       for (const auto& pair : list_in(json, "pairs")) model.pairs.push_back(parse_pair(pair, model));
     }
