@@ -68,6 +68,10 @@ Result<void> prepare(SassOptions& options) {
     }
     options.analysis.pairs.push_back({pair.substr(0, comma), pair.substr(comma + 1)});
   }
+  if (!options.kernel.empty()) {
+    PINCH_ASSIGN(wanted, Pattern::compile(options.kernel, "--kernel"));
+    options.input.wants = [wanted](std::string_view name) { return wanted.found_in(name); };
+  }
   return {};
 }
 
@@ -82,6 +86,8 @@ bool is_other_arch(const sass::Kernel& kernel, const std::vector<std::string>& a
 Result<Analysed> analyse_within_memory(const std::string& path, const SassOptions& options) {
   PINCH_ASSIGN(program, sass::read_program(path, options.input));
   for (const std::string& note : program.notes) fmt::print(stderr, "pinch: {}\n", note);
+  if (program.kernels.empty())
+    return Error{ErrorCode::kNotFound, fmt::format("no kernel matches --kernel '{}'", options.kernel), path};
   const std::string arch = program.kernels.front().arch;
   std::erase_if(program.kernels, [&](const sass::Kernel& k) { return is_other_arch(k, options.archs); });
   if (program.kernels.empty()) {
@@ -89,12 +95,6 @@ Result<Analysed> analyse_within_memory(const std::string& path, const SassOption
                  fmt::format("holds code for {} and none for --arch {}", arch, fmt::join(options.archs, ",")), path};
   }
   if (!options.pairs.empty()) PINCH_TRY(sass::check_pairs(options.analysis.pairs, program));
-  if (!options.kernel.empty()) {
-    PINCH_ASSIGN(wanted, Pattern::compile(options.kernel, "--kernel"));
-    std::erase_if(program.kernels, [&](const sass::Kernel& k) { return !wanted.found_in(k.name); });
-    if (program.kernels.empty())
-      return Error{ErrorCode::kNotFound, fmt::format("no kernel matches --kernel '{}'", options.kernel), path};
-  }
   auto reports = sass::analyse(program, options.analysis);
   if (!reports.ok())
     return Error{reports.error().code, reports.error().text, fmt::format("{}, {}", path, reports.error().where)};

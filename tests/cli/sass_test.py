@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import subprocess
@@ -364,6 +365,23 @@ class GateTest(SassCase):
         self.refuses("sass", "gate", "--baseline", self.folder / "none", cubin("90a"), *MAP, says="cannot be read")
 
 
+class OwnKernelsTest(SassCase):
+    def test_counts_every_product_of_the_streaming_kernels(self):
+        run = self.run_pinch("sass", self.program, *MAP, "--kernel", "stream_kernel", "--json", "-")
+        if "no device code" in run.stderr:
+            self.skipTest("the program is built without CUDA")
+        kernels = run.json()["kernels"]
+        self.assertGreaterEqual(len(kernels), 6)
+        for kernel in kernels:
+            m_blocks, row_tiles, in_flight = map(int, re.search(r"StreamInstanceELi(\d+)ELi(\d+)ELi(\d+)E", kernel["name"]).groups())
+            hot = [loop for loop in kernel["loops"] if loop["branches"]]
+            self.assertEqual(len(hot), 1, kernel["name"])
+            # A slot of its ring is 64 columns: four products a tile of 16 rows and 8 columns of the result.
+            self.assertEqual(hot[0]["mix"]["HMMA"], 4 * m_blocks * row_tiles * in_flight, kernel["name"])
+            self.assertEqual(hot[0]["mix"].get("STG", 0) + hot[0]["mix"].get("BAR", 0), 0, "the end of a row of tiles is left out")
+            self.assertGreaterEqual(hot[0]["simulated_cycles"], hot[0]["warps_bound_cycles"])
+
+
 class RefusalTest(SassCase):
     def bad(self, content, says):
         path = self.folder / "bad.cubin"
@@ -422,4 +440,7 @@ class RefusalTest(SassCase):
         self.refuses("sass", cubin("90a"), "--pair", "MUFU", says="A,B")
         self.refuses("sass", cubin("90a"), *MAP, "--kernel", "nothing_like_it", says="no kernel matches")
         self.refuses("sass", cubin("90a"), "--kernel", "(", says="regular expression")
+        # A kernel that is not asked for is not disassembled.
+        self.refuses("sass", cubin("90a"), "--disassembler", "/bin/false", "--kernel", "^softmax_loop$", says="cannot be disassembled")
+        self.refuses("sass", cubin("90a"), "--disassembler", "/bin/false", "--kernel", "nothing_like_it", says="no kernel matches")
         self.refuses("sass", says="give a file")

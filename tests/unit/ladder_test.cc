@@ -298,10 +298,11 @@ TEST(Selection, NamesRungsAndRefusesOthers) {
 // --- rungs that read machine code; as many warps as hide latencies
 
 // `ptx_loop`: what the source of the loop asks for, with its own findings.
-Evidence evidence_of_kernel(const std::string& name, int warps, const std::string& ptx_loop = "") {
+Evidence evidence_of_kernel(const std::string& name, int warps, const std::string& ptx_loop = "",
+                            const std::string& file = "kernels.sm_90a.cubin") {
   sass::AnalysisOptions options;
   options.warps = warps;
-  const sass::Program program = sass::test::program_of("kernels.sm_90a.cubin");
+  const sass::Program program = sass::test::program_of(file);
   sass::KernelReport report = sass::test::report_of(program, name, options);
   if (!ptx_loop.empty()) {
     const std::string text =  // the functions look into it
@@ -330,6 +331,18 @@ TEST(LadderCode, ASpilledArrayIsSchedules) {
   EXPECT_THAT(claims(findings), ElementsAre(Rung::kSchedule));
   EXPECT_THAT(of(findings, Rung::kSchedule).why, HasSubstr("spill-in-loop"));
   EXPECT_GT(*of(findings, Rung::kSchedule).bound_percent, 50) << "98 of its 155 instructions move spilled registers";
+}
+
+// Products behind branches, as a ring of slots of which the last may be empty has them: the iteration that multiplies.
+TEST(LadderCode, ProductsBehindBranchesAreRead) {
+  const auto right = climb(evidence_of_kernel("guarded_products", 16, "", "branches.sm_90a.cubin"), {});
+  EXPECT_THAT(claims(right), IsEmpty()) << of(right, Rung::kSchedule).why;
+  EXPECT_EQ(of(right, Rung::kThroughput).why, "tensor bounds the loop; units that are not it are ruled out");
+  EXPECT_TRUE(of(right, Rung::kSchedule).evidence["branches"].get<bool>());
+  const auto spilled = climb(evidence_of_kernel("guarded_spill", 16, "", "branches.sm_90a.cubin"), {});
+  EXPECT_THAT(claims(spilled), ElementsAre(Rung::kSchedule));
+  EXPECT_THAT(of(spilled, Rung::kSchedule).why, HasSubstr("spill-in-loop"));
+  EXPECT_THAT(of(spilled, Rung::kSchedule).why, HasSubstr("takes its products' branches"));
 }
 
 TEST(LadderCode, IsReadForTheWarpsThatALaunchHas) {
@@ -362,7 +375,7 @@ TEST(LadderCode, OfTwoLoopsThatMultiplyAlikeTheLongerIsAnEdge) {
   for (sass::LoopReport& loop : report.loops) loop.pipes[static_cast<std::size_t>(sass::Pipe::kTensor)] = 0;
   const auto behind = code_of(report);
   ASSERT_FALSE(behind.ok()) << "its products are on no loop's path: any other loop would be taken for the hot one";
-  EXPECT_THAT(behind.error().message(), HasSubstr("behind branches"));
+  EXPECT_THAT(behind.error().message(), HasSubstr("on no loop's way round"));
 }
 
 TEST(LadderCode, WhatIsWaitedForIsNotWastedByTheCode) {

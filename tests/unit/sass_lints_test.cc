@@ -222,32 +222,6 @@ TEST(SassLints, SpeakOfEveryProductThatRunsAlone) {
   EXPECT_THAT(of({last, "@P1 " + wait0}), IsEmpty());  // not a wait of every iteration
 }
 
-TEST(SassLints, ChargeNoWaitThatOtherWorkHides) {
-  constexpr Control kChained{.stall = 4, .keeps_warp = true};
-  const auto saves = [&](int multiplies, bool wraps) {
-    std::vector<test::Line> body = {{test::kNext, "WARPGROUP.ARRIVE"},
-                                    {test::kNext, "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR4], R24, gsb0"},
-                                    {test::kNext, "WARPGROUP.DEPBAR.LE gsb0, 0x0"}};
-    if (wraps) std::rotate(body.begin(), body.end() - 1, body.end());
-    for (int i = 0; i < multiplies; ++i)
-      body.insert(wraps ? body.end() : body.end() - 1, test::Line{kChained, "FFMA R2, R2, R2, R2"});
-    const Program program = test::loop_of(body);
-    const KernelReport report = report_of(program, "loop");
-    for (const Lint& lint : report.loops.at(0).lints) {
-      if (lint.id == "wgmma-serialised") return lint.saves_cycles;
-    }
-    return 0.0;
-  };
-  // The product takes 128 cycles and 62 more until it is waited for; behind it are the FFMA, of 4 cycles each.
-  for (const bool wraps : {false, true}) {
-    const int loop = wraps ? 1 : 0;  // the branch
-    EXPECT_EQ(saves(0, wraps), 62);
-    EXPECT_EQ(saves(30, wraps), 62);
-    EXPECT_EQ(saves(40, wraps), 128 + 62 - (1 + 40 * 4 + loop));
-    EXPECT_EQ(saves(200, wraps), 0);
-  }
-}
-
 TEST(SassLints, SpeakOnlyOfExponentialsThatACompareHalves) {
   const std::string compare = "FSETP.GEU.AND P0, PT, R0, -126, PT", halve = "@!P0 FMUL R0, R0, 0.5",
                     exp = "MUFU.EX2 R5, R0", square = "@!P0 FMUL R5, R5, R5";

@@ -118,16 +118,16 @@ TEST(SassDependency, FollowsRegistersRoundTheLoop) {
 }
 
 TEST(SassDependency, FollowsAccumulatorsThroughTheTensorCoreNotThroughItsLatency) {
-  // Four wgmma of 8 cycles that add to R24; the FADD behind them waits for the 32 cycles of latency of the last.
+  // Four wgmma of 8 cycles that add to R24; the FADD behind them waits for all of them and the 32 cycles of latency.
   const std::vector<Line> products(4, {kNext, "HGMMA.64x16x16.F32.BF16 R24, gdesc[UR4], R24, gsb0"});
   EXPECT_EQ(report_of(loop_of(products), "loop").loops.at(0).dependency_cycles, 4 * 8);
   std::vector<Line> read = products;
   read.push_back({kNext, "FADD R24, R24, R2"});
-  EXPECT_EQ(report_of(loop_of(read), "loop").loops.at(0).dependency_cycles, 3 * 8 + 32 + 4);
+  EXPECT_EQ(report_of(loop_of(read), "loop").loops.at(0).dependency_cycles, 4 * 8 + 32 + 4);
   // A product whose A operand is made of the accumulators of the one before waits for it.
   const std::vector<Line> chained = {{kNext, "HGMMA.64x16x16.F32.BF16 R24, R4, gdesc[UR4], R24, gsb0"},
                                      {kNext, "F2FP.BF16.F32.PACK_AB R4, R25, R24"}};
-  EXPECT_EQ(report_of(loop_of(chained), "loop").loops.at(0).dependency_cycles, 32 + 4);
+  EXPECT_EQ(report_of(loop_of(chained), "loop").loops.at(0).dependency_cycles, 8 + 32 + 4);
 }
 
 // The whole run of a loop against what its bounds allow; what the estimate of an iteration stands on.

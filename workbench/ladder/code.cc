@@ -7,11 +7,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "src/core/mapped_file.h"
-#include "workbench/sass/elf_reader.h"
-#include "workbench/sass/fatbin.h"
 #include "workbench/sass/input.h"
-#include "workbench/sass/tools.h"
 
 namespace pinch::ladder {
 namespace {
@@ -36,7 +32,7 @@ const LoopReport* hot_loop(const sass::KernelReport& kernel) {
   return hot;
 }
 
-// Some code multiplies in a loop only behind branches that its steady path does not take.
+// Where no way leads round a loop by the branches that multiply, another loop would be taken for the hot one.
 Result<bool> multiplies(const sass::Kernel& kernel) {
   PINCH_ASSIGN(machine, sass::Machine::of(kernel.arch));
   return std::any_of(kernel.instructions.begin(), kernel.instructions.end(), [&](const sass::Instruction& instruction) {
@@ -57,14 +53,13 @@ std::string_view pipe_of(const sass::Cost& cost) {
   return sass::name_of(static_cast<sass::Pipe>(*longest > 0 ? longest - cost.uses.begin() : 0));
 }
 
-// The loop's instructions in their order, as runs of one pipe: [["alu", 3], ["tensor", 1], ...].
+// The loop's path in its order, as runs of one pipe: [["alu", 3], ["tensor", 1], ...].
 Result<nlohmann::ordered_json> order_of(const sass::Kernel& kernel, const LoopReport& loop) {
   PINCH_ASSIGN(machine, sass::Machine::of(kernel.arch));
   auto runs = nlohmann::ordered_json::array();
   int run = 0;
-  for (const sass::Instruction& instruction : kernel.instructions) {
-    if (instruction.offset < loop.begin || instruction.offset >= loop.end) continue;
-    const std::string_view pipe = pipe_of(machine->cost(instruction));
+  for (const int i : loop.path) {
+    const std::string_view pipe = pipe_of(machine->cost(kernel.instructions[static_cast<std::size_t>(i)]));
     if (runs.empty() || runs.back()[0] != pipe) {
       runs.push_back({pipe, 0});
       run = 0;
@@ -78,52 +73,14 @@ Result<nlohmann::ordered_json> order_of(const sass::Kernel& kernel, const LoopRe
 Result<double> least_without_local(const sass::KernelReport& kernel, const LoopReport& loop) {
   PINCH_ASSIGN(machine, sass::Machine::of(kernel.kernel->arch));
   auto pipes = loop.pipes;
+  const std::set<int> path(loop.path.begin(), loop.path.end());
   for (const sass::LocalAccess& access : kernel.local.accesses) {
-    const sass::Instruction& instruction = kernel.kernel->instructions[static_cast<std::size_t>(access.instruction)];
-    if (instruction.offset < loop.begin || instruction.offset >= loop.end) continue;
-    const sass::Cost cost = machine->cost(instruction);
+    if (!path.contains(access.instruction)) continue;
+    const sass::Cost cost = machine->cost(kernel.kernel->instructions[static_cast<std::size_t>(access.instruction)]);
     for (std::size_t pipe = 0; pipe < pipes.size(); ++pipe) pipes[pipe] -= cost.uses[pipe];
   }
   const double bound = std::max(0.0, *std::max_element(pipes.begin(), pipes.end()));
   return std::min(loop.least_cycles(), std::max(bound * loop.warps, loop.dependency_cycles.value_or(0)));
-}
-
-std::string_view text_of(sass::Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-// The kernel alone, with operands where there is nvdisasm.
-Result<sass::Program> disassembled(const std::shared_ptr<const std::string>& cubin, const std::string& file) {
-  if (const auto tool = sass::find_cuda_tool("nvdisasm")) {
-    sass::InputOptions options;
-    options.disassembler = *tool;
-    if (auto program = sass::read_program_bytes(cubin, file, options)) return program;
-  }
-  return sass::read_program_bytes(cubin, file, {});
-}
-
-// Cubins are looked through for the name, since disassembling all of a program takes half a minute.
-Result<sass::Program> program_of(const std::string& file, const std::string& kernel) {
-  PINCH_ASSIGN(mapped, MappedFile::open(file));
-  std::vector<std::shared_ptr<const std::string>> cubins;
-  if (sass::is_cubin(mapped->bytes())) {
-    cubins.push_back(std::make_shared<const std::string>(text_of(mapped->bytes())));
-  } else {
-    PINCH_ASSIGN(sections, sass::fatbin_sections(mapped->bytes(), file));
-    for (const sass::Bytes section : sections) {
-      PINCH_ASSIGN(entries, sass::read_fatbins(section, file));
-      for (const sass::FatbinEntry& entry : entries) {
-        if (entry.kind == sass::FatbinEntry::kCubin && sass::contains(*entry.data, kernel))
-          cubins.push_back(entry.data);
-      }
-    }
-  }
-  for (const auto& cubin : cubins) {
-    PINCH_ASSIGN(program, disassembled(cubin, file));
-    std::erase_if(program.kernels, [&](const sass::Kernel& each) { return each.name != kernel; });
-    if (!program.kernels.empty()) return program;
-  }
-  return Error{ErrorCode::kNotFound, fmt::format("holds no machine code of {}", kernel), file};
 }
 
 }  // namespace
@@ -138,8 +95,8 @@ Result<Code> code_of(const sass::KernelReport& kernel) {
   PINCH_ASSIGN(has_products, multiplies(*kernel.kernel));
   if (has_products && loop->pipes[kTensor] <= 0) {
     return Error{ErrorCode::kUnsupported,
-                 "its matrix instructions stand behind branches, on no loop's steady path, so the hot loop's time is "
-                 "not known",
+                 "its matrix instructions are on no loop's way round that could be told, so the hot loop's time is not "
+                 "known",
                  kernel.kernel->name};
   }
   const double cycles = *loop->simulated_cycles;
@@ -147,8 +104,9 @@ Result<Code> code_of(const sass::KernelReport& kernel) {
   Code code;
   code.binds = sass::name_of(loop->bound_by);
   code.schedule_share = std::max(0.0, 1 - least / cycles);
-  code.schedule_words =
-      fmt::format("the loop takes {:.0f} cycles where its pipes and its chain allow {:.0f}", cycles, least);
+  code.schedule_words = fmt::format(
+      "{} takes {:.0f} cycles where its pipes and its chain allow {:.0f}",
+      loop->branches ? "an iteration of the loop that takes its products' branches" : "the loop", cycles, least);
   auto findings = nlohmann::ordered_json::array();
   double unneeded = 0;
   const auto look_at = [&](const sass::Lint& lint) {
@@ -173,6 +131,7 @@ Result<Code> code_of(const sass::KernelReport& kernel) {
   code.evidence = {{"kernel", kernel.kernel->name},
                    {"loop", {loop->begin, loop->end}},
                    {"role", loop->role},
+                   {"branches", loop->branches},
                    {"warps", loop->warps},
                    {"simulated_cycles", cycles},
                    {"least_cycles", least},
@@ -191,7 +150,11 @@ int LaunchedKernel::consumer_warps() const {
 }
 
 Result<Code> read_launched(const std::string& file, const LaunchedKernel& kernel) {
-  PINCH_ASSIGN(program, program_of(file, kernel.name));
+  sass::InputOptions input;
+  input.wants = [&](std::string_view name) { return name == kernel.name; };
+  PINCH_ASSIGN(program, sass::read_program(file, input));
+  if (program.kernels.empty())
+    return Error{ErrorCode::kNotFound, fmt::format("holds no machine code of {}", kernel.name), file};
   sass::AnalysisOptions options;
   options.warps = kernel.warps();
   options.role_warps = {{"consumer", kernel.consumer_warps()}};

@@ -10,9 +10,10 @@
 namespace pinch::ladder {
 
 /// Of the loop that is taken to be the hot one: with tensor instructions before without, then the innermost, then the
-/// one that multiplies most with fewest instructions, else the longest. Errors: kNotFound for a kernel without a loop;
-/// kUnsupported for code without control words, whose time is not known, for a kernel that multiplies with the matrix
-/// unit but on no loop's steady path, and for an architecture without a machine model.
+/// one that multiplies most with fewest instructions, else the longest. Where the products stand behind branches, an
+/// iteration that takes them counts; what others do besides, as joining sums, is not in it. Errors: kNotFound for a
+/// kernel without a loop; kUnsupported for code without control words, whose time is not known, for a kernel that
+/// multiplies with the matrix unit but on no way round a loop, and for an architecture without a machine model.
 Result<Code> code_of(const sass::KernelReport& kernel);
 
 /// A kernel as a call launches it.

@@ -109,9 +109,10 @@ std::array<std::string, kRungs.size()> commands_of(const sweep::Subject& subject
 Result<Known<Code>> read_code(const SubjectFiles& files) {
   if (files.code.empty())
     return Known<Code>(Silence{Answer::kNotMeasured, "no GPU code was given: a cubin, or the program that holds it"});
-  PINCH_ASSIGN(program, sass::read_program(files.code, {}));
   PINCH_ASSIGN(wanted, Pattern::compile(files.kernel, "--kernel"));
-  std::erase_if(program.kernels, [&](const sass::Kernel& kernel) { return !wanted.found_in(kernel.name); });
+  sass::InputOptions input;
+  input.wants = [&](std::string_view name) { return wanted.found_in(name); };
+  PINCH_ASSIGN(program, sass::read_program(files.code, input));
   if (program.kernels.empty())
     return Error{ErrorCode::kNotFound, fmt::format("no kernel matches --kernel '{}'", files.kernel), files.code};
   program.kernels.resize(1);

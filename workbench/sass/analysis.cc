@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "workbench/sass/opcode_map.h"
+#include "workbench/sass/working_path.h"
 
 namespace pinch::sass {
 namespace {
@@ -58,6 +59,8 @@ LoopReport report_loop(const LoopContext& context, const Loop& loop, KnownMnemon
   report.depth = loop.depth;
   report.instructions = loop.instructions;
   report.spins = loop.spins;
+  report.branches = loop.branches;
+  report.path = loop.path;
   report.role = loop.role;
   LoopCode code = loop_code(kernel, loop.path, machine, known);
   if (options.sub_partitions < kSubPartitions) share(code, options.sub_partitions);
@@ -147,6 +150,7 @@ Result<KernelReport> analyse_kernel(const Kernel& kernel, const PtxFunction* ptx
   KernelReport report;
   report.kernel = &kernel;
   report.flow = analyse_flow(kernel);
+  take_products(kernel, **machine, report.flow);
   report.local = local_memory(kernel, report.flow);
   LiveBits live(kernel, report.flow);
   const LoopContext context{kernel, report.flow, report.local, **machine, live};

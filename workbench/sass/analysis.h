@@ -33,6 +33,8 @@ struct LoopReport {
   std::uint32_t line = 0;            ///< source line of its first instruction
   int depth = 1, instructions = 0;
   bool spins = false;
+  bool branches = false;  ///< counted is an iteration that takes its products' branches; else what every one executes
+  std::vector<int> path;  ///< instructions that are counted
   std::string role;
   std::array<double, kPipes> pipes{};  ///< cycles an iteration of one warp takes of each; pipes[0] is issue
   int unlisted = 0;                    ///< instructions that the machine model has no row for

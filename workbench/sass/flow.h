@@ -32,6 +32,7 @@ struct Loop {
   int instructions = 0;     ///< in all its blocks, with those of inner loops
   std::vector<int> blocks;  ///< ascending
   std::vector<int> path;    ///< instructions that every iteration executes, in layout order
+  bool branches = false;    ///< `path` is of an iteration that takes its products' branches, in its order
   std::string role;         ///< of the warps that run it; empty where all do
 };
 

@@ -83,10 +83,17 @@ Result<std::string> disassemble(const std::string& tool, const std::string& cubi
   return run_tool({tool, "-c", "-hex", cubin_path});
 }
 
-struct Disassembler {
-  std::string path;        // empty: the opcode map
-  bool was_asked = false;  // by the user, who is then told where it fails; else the map stands in
+// What of a program is asked for, and how its code is named.
+struct Request {
+  std::string disassembler;  // a path; empty: the opcode map
+  bool was_asked = false;    // by the user, who is then told where it fails; else the map stands in
+  const std::function<bool(std::string_view)>& wants;
 };
+
+bool keep_wanted(std::vector<Kernel>& kernels, const Request& request) {
+  if (request.wants) std::erase_if(kernels, [&](const Kernel& kernel) { return !request.wants(kernel.name); });
+  return !kernels.empty();
+}
 
 Result<Program> disassembled(const std::string& tool, const std::string& image, const std::string& name) {
   PINCH_ASSIGN(file, TemporaryFile::create(image));
@@ -95,17 +102,19 @@ Result<Program> disassembled(const std::string& tool, const std::string& image, 
 }
 
 Result<void> add_cubin(Program& program, const std::shared_ptr<const std::string>& image, const std::string& name,
-                       const Disassembler& disassembler) {
+                       const Request& request) {
   PINCH_ASSIGN(kernels, read_cubin(bytes_of(*image), name));
+  program.has_code |= !kernels.empty();
+  if (!keep_wanted(kernels, request)) return {};
   program.texts.push_back(image);  // which files of source lines are named in
   bool named = false;
-  if (!disassembler.path.empty() && !kernels.empty()) {
-    auto text = disassembled(disassembler.path, *image, name);
+  if (!request.disassembler.empty()) {
+    auto text = disassembled(request.disassembler, *image, name);
     named = text.ok();
     if (named) {
       adopt_text(kernels, *text);
       program.texts.insert(program.texts.end(), text->texts.begin(), text->texts.end());
-    } else if (disassembler.was_asked) {
+    } else if (request.was_asked) {
       return Error{text.error().code,
                    fmt::format("cannot be disassembled: {}; --disassembler none names opcodes by the built-in map",
                                text.error().message()),
@@ -132,13 +141,13 @@ void drop_repeated_ptx(Program& program) {
   std::erase_if(program.ptx, [&](const PtxText& ptx) { return !seen.insert(*ptx.text).second; });
 }
 
-Result<void> add_fatbin(Program& program, Bytes bytes, const std::string& name, const Disassembler& disassembler) {
+Result<void> add_fatbin(Program& program, Bytes bytes, const std::string& name, const Request& request) {
   PINCH_ASSIGN(entries, read_fatbins(bytes, name));
   for (const FatbinEntry& entry : entries) {
     if (entry.kind == FatbinEntry::kPtx) {
       add_ptx(program, entry.data);
     } else if (is_cubin(bytes_of(*entry.data))) {
-      PINCH_TRY(add_cubin(program, entry.data, name, disassembler));
+      PINCH_TRY(add_cubin(program, entry.data, name, request));
     }
   }
   return {};
@@ -168,7 +177,7 @@ Result<void> assemble(std::vector<std::string> argv, const TemporaryFile& ptx, c
 
 // A .cu, or the PTX that `path` holds.
 Result<void> compile(Program& program, const std::string& path, const std::string& ptx_text,
-                     const InputOptions& options, const Disassembler& disassembler) {
+                     const InputOptions& options, const Request& request) {
   const bool is_cuda = ends_with(path, ".cu");
   const auto nvcc = is_cuda ? need_tool("nvcc", path) : std::string();
   if (!nvcc) return nvcc.error();
@@ -186,13 +195,12 @@ Result<void> compile(Program& program, const std::string& path, const std::strin
         assemble({ptxas, "-lineinfo", "-arch=" + arch, fmt::format("-O{}", options.opt_level), "-o", cubin.path()}, ptx,
                  is_cuda ? "the PTX of " + path : path, path));
     PINCH_ASSIGN(image, MappedFile::open(cubin.path()));
-    PINCH_TRY(add_cubin(program, copy_of(*image), path, disassembler));
+    PINCH_TRY(add_cubin(program, copy_of(*image), path, request));
   }
   return {};
 }
 
-Result<Program> dispatch(std::shared_ptr<const std::string> content, const std::string& name,
-                         const Disassembler& disassembler) {
+Result<Program> dispatch(std::shared_ptr<const std::string> content, const std::string& name, const Request& request) {
   const Bytes bytes = bytes_of(*content);
   if (bytes.empty())
     return Error{ErrorCode::kCorrupt, fmt::format("the file is empty; {}", kAccepted), name + ", offset 0x0"};
@@ -200,16 +208,19 @@ Result<Program> dispatch(std::shared_ptr<const std::string> content, const std::
     return Error{ErrorCode::kCorrupt, "UTF-16 text; save it as UTF-8", name + ", offset 0x0"};
   Program program;
   if (is_cubin(bytes)) {
-    PINCH_TRY(add_cubin(program, content, name, disassembler));
+    PINCH_TRY(add_cubin(program, content, name, request));
   } else if (is_elf(bytes)) {
     PINCH_ASSIGN(sections, fatbin_sections(bytes, name));
     for (const Bytes section : sections) {
-      PINCH_TRY(add_fatbin(program, section, name, disassembler));
+      PINCH_TRY(add_fatbin(program, section, name, request));
     }
   } else if (read_at<std::uint32_t>(bytes, 0) == kFatbinMagic) {
-    PINCH_TRY(add_fatbin(program, bytes, name, disassembler));
+    PINCH_TRY(add_fatbin(program, bytes, name, request));
   } else if (looks_like_sass_text(*content)) {
-    return read_sass_text(std::move(content), name);
+    PINCH_ASSIGN(text, read_sass_text(std::move(content), name));
+    text.has_code = !text.kernels.empty();
+    keep_wanted(text.kernels, request);
+    return text;
   } else if (looks_like_ptx(*content)) {
     add_ptx(program, content);
   } else {
@@ -222,7 +233,7 @@ Result<Program> dispatch(std::shared_ptr<const std::string> content, const std::
 // A file that was read well and yet holds nothing to analyse.
 Result<Program> with_kernels(Program program, const std::string& name) {
   drop_repeated_ptx(program);
-  if (!program.kernels.empty()) return program;
+  if (program.has_code) return program;
   const auto compiled = std::find_if(program.ptx.begin(), program.ptx.end(),
                                      [](const PtxText& ptx) { return !read_ptx(*ptx.text).empty(); });
   const std::string what =
@@ -239,16 +250,16 @@ Result<Program> with_kernels(Program program, const std::string& name) {
 
 Result<Program> read_program_bytes(std::shared_ptr<const std::string> bytes, const std::string& name,
                                    const InputOptions& options) {
-  PINCH_ASSIGN(program,
-               dispatch(without_mark(std::move(bytes)), name,
-                        {options.disassembler == "none" ? "" : options.disassembler, !options.disassembler.empty()}));
+  PINCH_ASSIGN(program, dispatch(without_mark(std::move(bytes)), name,
+                                 {options.disassembler == "none" ? "" : options.disassembler,
+                                  !options.disassembler.empty(), options.wants}));
   return with_kernels(std::move(program), name);
 }
 
 Result<Program> read_program(const std::string& path, const InputOptions& options) {
-  Disassembler disassembler{options.disassembler, !options.disassembler.empty()};
-  if (!disassembler.was_asked) disassembler.path = find_cuda_tool("nvdisasm").value_or("");
-  if (disassembler.path == "none") disassembler.path.clear();
+  Request request{options.disassembler, !options.disassembler.empty(), options.wants};
+  if (!request.was_asked) request.disassembler = find_cuda_tool("nvdisasm").value_or("");
+  if (request.disassembler == "none") request.disassembler.clear();
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     return Error{ErrorCode::kInvalidArgument, fmt::format("is a folder; {}", kAccepted), path};
@@ -257,10 +268,10 @@ Result<Program> read_program(const std::string& path, const InputOptions& option
   if (ends_with(path, ".cu") || (!content->empty() && !looks_like_sass_text(*content) && looks_like_ptx(*content))) {
     Program program;
     if (!ends_with(path, ".cu")) add_ptx(program, content);
-    PINCH_TRY(compile(program, path, *content, options, disassembler));
+    PINCH_TRY(compile(program, path, *content, options, request));
     return with_kernels(std::move(program), path);
   }
-  PINCH_ASSIGN(program, dispatch(std::move(content), path, disassembler));
+  PINCH_ASSIGN(program, dispatch(std::move(content), path, request));
   return with_kernels(std::move(program), path);
 }
 

@@ -83,6 +83,7 @@ struct PtxText {
 /// All code of one file. The texts and images that string_views point into live as long as it does.
 struct Program {
   std::vector<Kernel> kernels;
+  bool has_code = false;  ///< the file has kernels, which may have been left out
   std::vector<PtxText> ptx;
   std::vector<std::shared_ptr<const std::string>> texts;
   std::vector<std::string> notes;  ///< what did not go as asked, for people: a disassembler that failed

@@ -64,6 +64,7 @@ ordered_json loop_json(const LoopReport& loop, const AnalysisOptions& options) {
           {"depth", loop.depth},
           {"role", loop.role},
           {"spins", loop.spins},
+          {"branches", loop.branches},
           {"instructions", loop.instructions},
           {"pipes", pipes},
           {"bound_cycles", number(loop.bound_cycles)},

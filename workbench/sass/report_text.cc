@@ -29,7 +29,9 @@ void add_loop(std::string& out, const LoopReport& loop, const AnalysisOptions& o
                  2 * (std::min(loop.depth, kDeepest) - 1), loop.begin, loop.end,
                  loop.line > 0 ? fmt::format(" line {}", loop.line) : "", loop.role.empty() ? "" : " of " + loop.role,
                  loop.depth > kDeepest ? fmt::format(" at depth {}", loop.depth) : "", loop.instructions,
-                 loop.spins ? ", waits for others" : "");
+                 loop.spins      ? ", waits for others"
+                 : loop.branches ? "; counted is an iteration that takes its products' branches"
+                                 : "");
   if (loop.spins) return;
   fmt::format_to(into, "      bound {:g} cycles by {}", loop.bound_cycles, name_of(loop.bound_by));
   std::vector<std::size_t> order;

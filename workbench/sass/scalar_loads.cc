@@ -109,7 +109,8 @@ std::vector<LoadGroup> groups_of(const Flow& flow, const Loop& loop, const LoopC
   int block = loop.header;
   for (std::size_t at = 0; at < code.instructions.size(); ++at) {
     const Instruction& i = *code.instructions[at];
-    if (const int now = loop.path[at]; now >= flow.blocks[static_cast<std::size_t>(block)].last) {
+    const Block& here = flow.blocks[static_cast<std::size_t>(block)];
+    if (const int now = loop.path[at]; now < here.first || now >= here.last) {
       const int before = block;
       block = flow.block_of(now);
       // Where one way alone leads here, nothing runs between.

@@ -242,8 +242,9 @@ double dependency_cycles(const LoopCode& code) {
         for (int r = 0; r < range.count; ++r)
           start = std::max(start, available[static_cast<std::size_t>(slot_of(range, r))]);
       }
-      const double done = start + code.costs[i].latency;
-      const double added = is_product ? start + code.costs[i].uses[static_cast<std::size_t>(Pipe::kTensor)] : done;
+      const double added =
+          start + (is_product ? code.costs[i].uses[static_cast<std::size_t>(Pipe::kTensor)] : code.costs[i].latency);
+      const double done = is_product ? added + code.costs[i].latency : added;
       for (const RegisterRange& range : accesses[i].writes) {
         for (int r = 0; r < range.count; ++r) {
           ready[static_cast<std::size_t>(slot_of(range, r))] = done;

@@ -45,7 +45,7 @@ using KnownMnemonics = std::unordered_map<std::string_view, MnemonicFacts>;
 
 /// The longest chain from one iteration to the next through registers, in cycles: no order of the instructions and no
 /// number of warps makes one warp faster. A wgmma that adds to the accumulators of the one before it follows it through
-/// the tensor core, not through its latency. Meaningful where operands are known.
+/// the tensor core, not through its latency; what else reads them waits for both. Meaningful where operands are known.
 [[nodiscard]] double dependency_cycles(const LoopCode& code);
 
 }  // namespace pinch::sass

@@ -19,6 +19,7 @@ for name in groups findings; do
   nvcc -cubin -O3 -arch=sm_90a -o $name.sm_90a.cubin $name.cu
   nvdisasm -c -hex $name.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >$name.sm_90a.nvdisasm.txt
 done
+nvcc -cubin -O3 -arch=sm_90a -o branches.sm_90a.cubin branches.cu
 # The seeds of the fuzz target: one small kernel, its text with runs of blanks squeezed.
 ptxas -O3 -arch=sm_90a -o tiny.sm_90a.cubin tiny.ptx
 nvdisasm -c -hex tiny.sm_90a.cubin | sed -E 's/[ \t]+/ /g' >tiny.nvdisasm.txt
