@@ -77,7 +77,8 @@ endfunction()
 add_custom_target(unit_tests)
 add_custom_target(thread_tests)
 
-# pinch_test(NAME SOURCES... DEPENDS... [LABELS...]): a GoogleTest binary whose cases CTest lists one by one.
+# pinch_test(NAME SOURCES... DEPENDS... [LABELS LABEL]): a GoogleTest binary whose cases CTest lists one by one. One label, as
+# "unit,threads" is: of a list CTest would take the second for the name of the next property, and ctest -L finds a part of one.
 function(pinch_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -94,6 +95,5 @@ function(pinch_test name)
   if(arg_LABELS MATCHES "threads")
     add_dependencies(thread_tests ${name})
   endif()
-  string(REPLACE ";" "\\;" labels "${arg_LABELS}")  # else the second label is read as the next property's name
-  gtest_discover_tests(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} DISCOVERY_TIMEOUT 60)
+  gtest_discover_tests(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} DISCOVERY_TIMEOUT 60)
 endfunction()
