@@ -93,6 +93,10 @@ Result<AttentionPlan> plan_attention(const AttentionProblem& problem, const Atte
 /// scale for all keys of a kv head and one for the queries of a tile: a NaN or an infinity among them gives NaNs in
 /// every row, or every row of the tile, that sees a key. NaNs of V give NaNs in the columns (fp8, fp4: in every row of
 /// the head). Bf16 subnormals count as zero on the avx512_bf16 and amx_bf16 paths.
+/// Large and small V: sums of P V are FP32 and divided last, P at most 1. pv = bf16: O is a number where kv_seq times
+/// the largest |V| stays below 2^128; a column whose sums overflow is infinite or NaN in the rows that see it, no other
+/// is. pv = fp8 and fp4 multiply V by a scale of its own: O is a number for every finite V, unless it is within P's
+/// rounding of the largest; heads whose largest |V| is below 2^-86 lose last bits of O.
 ///   workspace  workspace_bytes() bytes or more, aligned to kAttentionAlignment, used by one run at a time
 /// Errors: kInvalidArgument for a null pointer, rows less than dim apart, an output whose elements overlap, an array
 /// that spans 2^31 elements or more, a scale that is not finite, offsets of the wrong number or that do not ascend from

@@ -66,7 +66,8 @@ Result<AttentionPlan> plan_attention(const AttentionProblem& problem, int device
 ///                    product's, clear it again
 /// A row that sees no key gives zeros and a log-sum-exp of minus infinity; one whose every score is minus infinity
 /// gives that log-sum-exp and NaN in O (zeros on the CPU). NaNs of Q or K give NaNs in the rows that see them (qk =
-/// fp8: in every row of the head that sees a key); of V, in the columns (fp8, fp4: in every row of the head). Errors:
+/// fp8: in every row of the head that sees a key); of V, in the columns (fp8, fp4: in every row of the head). Large V:
+/// as on the CPU; a tactic's threshold t lets P reach 2^t. Errors:
 /// kInvalidArgument for a null or misaligned pointer, one of host memory or of another device, a stride that is no
 /// multiple, rows less than dim apart, an output whose elements overlap, an array that spans 2^31 elements or more, a
 /// scale that is not above 0 and finite, offsets of the wrong number, totals that cannot be, a workspace too small, a

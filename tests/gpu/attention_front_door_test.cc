@@ -125,6 +125,8 @@ TEST_F(AttentionFrontDoor, RefusesByNameAndLaunchesNothing) {
   EXPECT_EQ(where(variable, [](In, Out, Room) {}), "ran");
   EXPECT_EQ(where(c, [](In in, Out, Room) { in.q.data = nullptr; }), "q");
   EXPECT_EQ(where(c, [](In in, Out, Room) { in.k.data = reinterpret_cast<const Bf16*>(host); }), "k");
+  EXPECT_EQ(where(c, [](In in, Out, Room) { in.k.data = nullptr; }), "k");
+  EXPECT_EQ(where(c, [](In in, Out, Room) { in.v.data = nullptr; }), "v");
   EXPECT_EQ(where(c, [](In in, Out, Room) { in.v.data += 4; }), "v");
   EXPECT_EQ(where(c, [](In in, Out, Room) { in.q.row_stride += 4; }), "q");
   EXPECT_EQ(where(c, [](In, Out out, Room) { out.o.data = nullptr; }), "o");
@@ -143,6 +145,20 @@ TEST_F(AttentionFrontDoor, RefusesByNameAndLaunchesNothing) {
   AttentionProblem bad = p;
   bad.dim = 96;
   EXPECT_EQ(plan_attention(bad, 0).error().where, "dim");
+  const auto refused = [&](auto change) {
+    AttentionProblem changed = p;
+    change(changed);
+    const auto none = plan_attention(changed, 0);
+    return none.ok() ? std::string("planned") : none.error().where;
+  };
+  using P = AttentionProblem&;
+  EXPECT_EQ(refused([](P of) { of.pv = static_cast<PvType>(9); }), "pv");
+  EXPECT_EQ(refused([](P of) { of.qk = static_cast<QkType>(9); }), "qk");
+  EXPECT_EQ(refused([](P of) { of.output = static_cast<OutputType>(9); }), "output");
+  EXPECT_EQ(refused([](P of) { of.kv_heads = 3; }), "kv_heads");
+  EXPECT_EQ(refused([](P of) { of.seq = 0; }), "seq");
+  EXPECT_EQ(refused([](P of) { of.seq = (std::int64_t{1} << 31) / (2 * 4 * 64); }), "q");
+  EXPECT_EQ(refused([](P of) { of.kv_seq = std::int64_t{1} << 62; }), "k");
   bad = p;
   bad.qk = QkType::kFp8;
   EXPECT_EQ(plan_attention(bad, 0).error().code, ErrorCode::kIllegal);

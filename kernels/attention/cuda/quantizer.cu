@@ -2,7 +2,8 @@
 //
 //   NVCC_APPEND_FLAGS="-std=c++20 -I. -Iinclude" pinch sass kernels/attention/cuda/quantizer.cu --arch 90a,100a,103a
 //
-// counts the instructions of each loop (docs/decisions/0085-quantiser-in-the-log-domain.md). No GPU has run it. sm_90a
+// counts the instructions of each loop, bench/attention_algebra.py those of the kernels that ship and of the CPU too
+// (docs/decisions/0085-quantiser-in-the-log-domain.md). No GPU has run it. sm_90a
 // has no E2M1 conversion: its codes are made in integers, alike in both forms.
 #include "kernels/attention/numerics.h"
 #include "kernels/common/cuda/ptx/cvt.cuh"

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""What NVFP4 of P costs in its linear and its log form, counted: instructions, and cycles by the machine model.
+
+    bench/attention_algebra.py --cpu build --cuda build-cuda --csv data/h200/attention/algebra.csv
+
+quantiser   one group of 16 keys a thread and step (kernels/attention/cuda/quantizer.cu), compiled for 90a, 100a, 103a
+kernel      the fp4 attention kernels in a build with PINCH_TACTICS=full, dim 128: one step of a consumer warp (64 queries
+            of its warpgroup by 128 keys), and what a sub-partition of the SM issues for a key tile
+cpu         softmax of a row, from the disassembly of cpu/avx512.cc: one group of 16 keys
+
+A sub-partition runs a warp of each of the two consumer warpgroups. Two of the four also run a warp that decodes V, the same
+in both forms, and all warps of a warpgroup wait for the slowest: the prediction is of those two.
+"""
+
+import argparse
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+GROUP = 16
+FORMS = ("linear", "log")
+
+
+def sass(pinch, *arguments):
+    """Kernels of `pinch sass`."""
+    flags = f"-std=c++20 -I{ROOT} -I{ROOT / 'include'}"
+    run = subprocess.run([pinch, "sass", *map(str, arguments), "--json", "-"], capture_output=True, text=True, check=False,
+                         env={**os.environ, "NVCC_APPEND_FLAGS": flags})
+    if run.returncode != 0:
+        sys.exit(f"pinch sass: {run.stderr.strip()}")
+    return json.loads(run.stdout)["kernels"]
+
+
+def only(found, what):
+    if len(found) != 1:
+        sys.exit(f"{what}: one was expected, {len(found)} found")
+    return found[0]
+
+
+def row(where, form, unit, instructions, keys, cycles, by):
+    return {"where": where, "form": form, "of": unit, "instructions": instructions,
+            "a_key": round(instructions / keys, 3) if keys else "", "cycles": cycles, "bound_by": by}
+
+
+def quantiser(pinch):
+    kernels = sass(pinch, ROOT / "kernels/attention/cuda/quantizer.cu", "--arch", "90a,100a,103a")
+    for arch in ("sm_90a", "sm_100a", "sm_103a"):
+        for form in FORMS:
+            kernel = only([k for k in kernels if k["arch"] == arch and k["name"] == f"quantize_{form}"], f"{arch} {form}")
+            loop = only([each for each in kernel["loops"] if not each["spins"]], f"{arch} {form}: loops")
+            yield row(f"quantiser {arch}", form, "a group of a thread", loop["instructions"], GROUP, loop["bound_cycles"],
+                      loop["bound_by"])
+
+
+def step_loop(kernel, tensor):
+    """The innermost loop of consumers that multiplies (one that masks comes before it and is longer), or of decoders."""
+    loops = [loop for loop in kernel["loops"] if not loop["spins"]]
+    if tensor:
+        of_tensor = [loop for loop in loops if loop["pipes"].get("tensor")]
+        deepest = max(loop["depth"] for loop in of_tensor)
+        return min((loop for loop in of_tensor if loop["depth"] == deepest), key=lambda loop: loop["instructions"])
+    inner = [loop for loop in loops if loop["role"] == "producer" and loop["opcodes"].get("HMUL2.BF16", 0) +
+             loop["opcodes"].get("HMUL2.BF16_V2", 0) + loop["opcodes"].get("HMUL2", 0) > 0]
+    return max(inner, key=lambda loop: loop["depth"])
+
+
+def kernel_rows(pinch, build):
+    names = {"linear": "d128_kBf16_kFp4_q128_kv128_stages2.cu.o", "log": "d128_kBf16_kFp4_q128_kv128_stages2_quantkLog.cu.o"}
+    for form in FORMS:
+        path = only(sorted(build.rglob(names[form])), f"{names[form]} under {build}")
+        kernel = only(sass(pinch, path, "--kernel", "attention_kernel"), f"{path}: kernels")
+        step = step_loop(kernel, True)
+        yield row("kernel sm_90a", form, "a step of a consumer warp", step["instructions"], 0, step["bound_cycles"],
+                  step["bound_by"])
+        # A decoding warp has two blocks of 16 keys by 8 columns of a tile, and what surrounds them once.
+        inner = step_loop(kernel, False)
+        outer = min((loop for loop in kernel["loops"] if not loop["spins"] and loop["begin"] < inner["begin"] and
+                     inner["end"] < loop["end"]), key=lambda loop: loop["end"] - loop["begin"])
+        pipes = {unit: 2 * step["pipes"].get(unit, 0) + 2 * inner["pipes"].get(unit, 0) + outer["pipes"].get(unit, 0)
+                 for unit in ("issue", "alu", "fma", "xu", "tensor")}
+        busiest = max(pipes, key=pipes.get)
+        yield row("kernel sm_90a", form, "a key tile of a sub-partition with a decoding warp", pipes["issue"], 0,
+                  pipes[busiest], busiest)
+
+
+def loops_of(instructions):
+    """(first, last) places of every backward jump."""
+    places = {address: i for i, (address, _, _) in enumerate(instructions)}
+    found = []
+    for i, (_, mnemonic, operands) in enumerate(instructions):
+        target = re.match(r"([0-9a-f]+)\b", operands)
+        if mnemonic.startswith("j") and target and int(target[1], 16) in places and places[int(target[1], 16)] <= i:
+            found.append((places[int(target[1], 16)], i))
+    return found
+
+
+def cpu(build):
+    built = only([path for path in build.rglob("avx512.cc.o") if "attention.dir" in str(path)], f"avx512.cc.o under {build}")
+    text = subprocess.run(["objdump", "-d", "-C", "--no-show-raw-insn", built], capture_output=True, text=True, check=True).stdout
+    functions, current = {}, None
+    for line in text.splitlines():
+        if header := re.match(r"[0-9a-f]+ <(.*)>:$", line):
+            current = functions.setdefault(header[1], [])
+        elif (code := re.match(r"\s*([0-9a-f]+):\s+(\S+)\s*(.*)$", line)) and current is not None:
+            current.append((int(code[1], 16), code[2], code[3]))
+    for form in FORMS:
+        name = only([each for each in functions if re.search(rf"::{form}<3, pinch::Bf16>\(", each)], f"{form} in {built}")
+        loops = loops_of(functions[name])
+        # The loop over blocks of 16 groups is the one around others; what it has beside them serves 16 groups.
+        block = max(loops, key=lambda loop: loop[1] - loop[0])
+        inner = [loop for loop in loops if block[0] <= loop[0] and loop[1] <= block[1] and loop != block]
+        each_group = sum(last - first + 1 for first, last in inner)
+        count = each_group + (block[1] - block[0] + 1 - each_group) / GROUP
+        yield row("cpu avx512, degree 3, bf16", form, "a group", round(count, 2), GROUP, "", "")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cpu", type=Path, help="build folder whose avx512.cc is disassembled; has bin/pinch")
+    parser.add_argument("--cuda", type=Path, help="build folder with the fp4 attention kernels (PINCH_TACTICS=full)")
+    parser.add_argument("--csv", type=Path, help="write the rows there")
+    arguments = parser.parse_args()
+    pinch = only([build / "bin/pinch" for build in (arguments.cpu, arguments.cuda) if build and (build / "bin/pinch").exists()][:1],
+                 "bin/pinch in a build folder")
+    rows = [*quantiser(pinch)]
+    if arguments.cuda:
+        rows += kernel_rows(pinch, arguments.cuda)
+    if arguments.cpu:
+        rows += cpu(arguments.cpu)
+    for linear in (each for each in rows if each["form"] == "linear"):
+        log = only([each for each in rows if each["form"] == "log" and (each["where"], each["of"]) == (linear["where"], linear["of"])],
+                   linear["where"])
+        cycles = f"; {linear['cycles']} and {log['cycles']} cycles ({linear['bound_by']}, {log['bound_by']}): " \
+                 f"{100 * (linear['cycles'] / log['cycles'] - 1):.1f}%" if linear["cycles"] else ""
+        print(f"{linear['where']}, {linear['of']}: {linear['instructions']} linear, {log['instructions']} log"
+              f" ({(linear['instructions'] - log['instructions']) / GROUP:.2f} a key removed){cycles}" if linear["a_key"] else
+              f"{linear['where']}, {linear['of']}: {linear['instructions']} linear, {log['instructions']} log{cycles}")
+    if arguments.csv:
+        with arguments.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
