@@ -25,6 +25,7 @@ using attention::Exp2;
 using attention::Quant;
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr PvType kBf16 = PvType::kBf16, kFp8 = PvType::kFp8, kFp4 = PvType::kFp4;
 
 inline std::vector<CpuIsa> allowed_isas() {
   std::vector<CpuIsa> allowed;
@@ -32,6 +33,17 @@ inline std::vector<CpuIsa> allowed_isas() {
     if (cpu_choice()->allows(isa)) allowed.push_back(isa);
   }
   return allowed;
+}
+
+/// Of the CPU.
+inline std::vector<AttentionCpuTactic> legal_tactics(const AttentionProblem& p, int threads) {
+  Resources resources;
+  resources.threads = threads;
+  std::vector<AttentionCpuTactic> legal;
+  for (const AttentionCpuTactic& t : attention_cpu_tactics()) {
+    if (!illegal(t, p, resources)) legal.push_back(t);
+  }
+  return legal;
 }
 
 /// Strides of a [batch, heads, rows, dim] array, and the elements it spans.
