@@ -8,8 +8,8 @@ kernel      the fp4 attention kernels in a build with PINCH_TACTICS=full, dim 12
             of its warpgroup by 128 keys), and what a sub-partition of the SM issues for a key tile
 cpu         softmax of a row, from the disassembly of cpu/avx512.cc: one group of 16 keys
 
-A sub-partition runs a warp of each of the two consumer warpgroups. Two of the four also run a warp that decodes V, the same
-in both forms, and all warps of a warpgroup wait for the slowest: the prediction is of those two.
+A sub-partition runs a warp of each of the two consumer warpgroups: simulated, taking turns fairly. Two of the four also run
+a warp that decodes V, the same in both forms, and all warps of a warpgroup wait for the slowest: their issue slots are counted.
 """
 
 import argparse
@@ -77,6 +77,9 @@ def kernel_rows(pinch, build):
         step = step_loop(kernel, True)
         yield row("kernel sm_90a", form, "a step of a consumer warp", step["instructions"], 0, step["bound_cycles"],
                   step["bound_by"])
+        both = step_loop(only(sass(pinch, path, "--kernel", "attention_kernel", "--warps", 2), f"{path}: kernels"), True)
+        yield row("kernel sm_90a", form, "two consumer warps of a sub-partition, simulated", 2 * step["instructions"], 0,
+                  round(both["fair_cycles"], 1), "simulation")
         # A decoding warp has two blocks of 16 keys by 8 columns of a tile, and what surrounds them once.
         inner = step_loop(kernel, False)
         outer = min((loop for loop in kernel["loops"] if not loop["spins"] and loop["begin"] < inner["begin"] and
