@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "src/core/atomic_file.h"
 #include "src/core/json_text.h"
@@ -39,6 +40,15 @@ int report(const Error& error) {
 std::string project_sources() {
   const char* named = std::getenv("PINCH_SOURCE");
   return named != nullptr ? named : PINCH_SOURCE_DIR;
+}
+
+// By the road of the write itself, since permissions alone do not tell: a file beside it that is taken away again.
+Result<void> may_write(const std::string& path) {
+  if (std::filesystem::is_directory(path)) return Error{ErrorCode::kInvalidArgument, "is a folder; give a file", path};
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) return {};  // a device or a pipe
+  if (const auto file = AtomicFile::create(path, 0); !file)
+    return Error{ErrorCode::kIo, fmt::format("cannot be written: {}; give a writable file", file.error().text), path};
+  return {};
 }
 
 Result<void> write_result(const std::string& path, std::string_view text, std::string_view what) {

@@ -18,6 +18,10 @@ ExitCode exit_code(ErrorCode code);
 /// Prints "pinch: error: ..." to stderr and returns the exit code of the error.
 [[nodiscard]] int report(const Error& error);
 
+/// Whether a file can be written there, asked before work of which it is to hold the result. Errors: kInvalidArgument
+/// for a folder, kIo.
+Result<void> may_write(const std::string& path);
+
 /// A result into a file that the user named, whole or not at all. `what`: "JSON". Error: kIo, since the result is fine.
 Result<void> write_result(const std::string& path, std::string_view text, std::string_view what);
 
@@ -30,6 +34,10 @@ class JsonOption {
   [[nodiscard]] const std::string& path() const { return path_; }
   /// True when JSON goes to stdout, so that the table for people goes to stderr.
   [[nodiscard]] bool on_stdout() const { return path_ == "-"; }
+  /// Of its file, if it goes to one.
+  [[nodiscard]] Result<void> may_write() const {
+    return given() && !on_stdout() ? cli::may_write(path_) : Result<void>();
+  }
   /// Writes the document whole, by rename for files. Does nothing where --json was not given.
   Result<void> write(const nlohmann::ordered_json& document) const;
 

@@ -120,17 +120,6 @@ void print_table(const probe::Model& model) {
   }
 }
 
-// By the road of the write itself, since permissions alone do not tell: a file beside it that is taken away again.
-Result<void> may_write(const JsonOption& option) {
-  if (!option.given() || option.on_stdout()) return {};
-  const std::string& path = option.path();
-  if (std::filesystem::is_directory(path)) return Error{ErrorCode::kInvalidArgument, "is a folder; give a file", path};
-  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) return {};  // a device or a pipe
-  if (const auto file = AtomicFile::create(path, 0); !file)
-    return Error{ErrorCode::kIo, fmt::format("cannot be written: {}; give a writable file", file.error().text), path};
-  return {};
-}
-
 // The model of an earlier run at `path`, if there is one.
 Result<std::optional<probe::Model>> earlier_at(const JsonOption& out) {
   if (!out.given() || out.on_stdout()) return std::optional<probe::Model>();
@@ -145,8 +134,8 @@ Result<std::optional<probe::Model>> earlier_at(const JsonOption& out) {
 Result<std::optional<probe::Model>> prepare(const ProbeOptions& options) {
   if (options.out.on_stdout() && options.json.on_stdout())
     return Error{ErrorCode::kInvalidArgument, "--out - and --json - both print the model; give one of them", ""};
-  PINCH_TRY(may_write(options.out));
-  PINCH_TRY(may_write(options.json));
+  PINCH_TRY(options.out.may_write());
+  PINCH_TRY(options.json.may_write());
   return earlier_at(options.out);
 }
 

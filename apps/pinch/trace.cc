@@ -39,6 +39,16 @@ constexpr const char* kTraceExamples = R"(Examples:
 
 The program is marked with pinch/trace.h or pinch/trace.cuh (docs/trace.md) and writes the file that PINCH_TRACE_FILE names.)";
 
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  if (a.empty() || b.empty()) return false;
+  if (fs::exists(a, ignored) && !fs::is_regular_file(a, ignored)) return false;  // a device holds nothing
+  const auto whole = [&](const std::string& path) {
+    return fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+  };
+  return fs::equivalent(a, b, ignored) || whole(a) == whole(b);
+}
+
 // Where results go; the same for a fresh trace and a kept one.
 struct Outputs {
   std::string perfetto, html, csv;
@@ -51,6 +61,28 @@ struct Outputs {
         ->type_name("FILE");
     command.add_option("--csv", csv, "Write one line an event")->type_name("FILE");
     json.add_to(command);
+  }
+
+  /// Asked before anything runs: each output can be written, and is neither another nor `input`, which is read
+  /// meanwhile.
+  [[nodiscard]] Result<void> check(const std::string& input, const std::string& keep) const {
+    std::vector<std::pair<std::string, std::string>> taken{{"the trace itself", input}};
+    for (const auto& [option, path] : {std::pair<std::string, std::string>{"--keep", keep},
+                                       {"--perfetto", perfetto},
+                                       {"--html", html},
+                                       {"--csv", csv},
+                                       {"--json", json.on_stdout() ? "" : json.path()}}) {
+      if (path.empty()) continue;
+      if (path == "-")
+        return Error{ErrorCode::kInvalidArgument, "names no file; only --json - goes to stdout", option + " -"};
+      for (const auto& [what, other] : taken) {
+        if (same_file(path, other))
+          return Error{ErrorCode::kInvalidArgument, fmt::format("is {}; give another file", what), option + " " + path};
+      }
+      PINCH_TRY(may_write(path));
+      taken.emplace_back("the file of " + option, path);
+    }
+    return {};
   }
 
   [[nodiscard]] int show(const std::string& path, const trace::Cost& cost) const {
@@ -115,6 +147,7 @@ trace::Level level_of(const std::string& name) {
 }
 
 int run_program(RunOptions& options) {
+  if (const auto checked = options.outputs.check("", options.keep); !checked) return report(checked.error());
   options.program.level = level_of(options.level);
   const InterruptGuard interrupt;
   const auto folder = TemporaryFolder::create();
@@ -171,6 +204,7 @@ int trace_cuda(const SubjectOptions& options, const Problem& problem, const Resu
 }
 
 int trace_gemm(GemmTraceOptions& options) {
+  if (const auto checked = options.outputs.check("", options.keep); !checked) return report(checked.error());
   if (options.gemm.rows().size() != 1)
     return report({ErrorCode::kInvalidArgument, "one number of rows is traced at a time", "--m"});
   if (options.gemm.on_cuda()) {
@@ -192,6 +226,7 @@ struct AttentionTraceOptions : SubjectOptions {
 };
 
 int trace_attention(AttentionTraceOptions& options) {
+  if (const auto checked = options.outputs.check("", options.keep); !checked) return report(checked.error());
   const auto problem = options.attention.problem();
   if (!problem) return report(problem.error());
   if (options.attention.on_cuda()) {
@@ -217,6 +252,7 @@ Result<ordered_json> document_of(const std::string& path) {
   auto document = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded())
     return Error{ErrorCode::kCorrupt, "neither a trace nor JSON; give a trace, or what pinch trace --json wrote", path};
+  PINCH_TRY(trace::check_document(document, path));
   return document;
 }
 
@@ -225,6 +261,10 @@ int compare_two(const std::vector<std::string>& files, const JsonOption& json) {
   if (!a) return report(a.error());
   const auto b = document_of(files[1]);
   if (!b) return report(b.error());
+  for (const std::string& file : files) {
+    if (!json.on_stdout() && same_file(json.path(), file))
+      return report({ErrorCode::kInvalidArgument, "is what is compared; give another file", "--json " + json.path()});
+  }
   const auto result = trace::compare(*a, *b);
   if (!result) return report(result.error());
   fmt::print(json.on_stdout() ? stderr : stdout, "{}", trace::compare_table(*result));
@@ -241,13 +281,23 @@ void add_trace(CLI::App& app, int& status) {
   command->require_subcommand(0, 1);
   auto options = std::make_shared<RunOptions>();
   add_common(*command, options->level, options->program.rounds, options->keep);
-  command->add_option("--timeout", options->program.timeout_s, "Seconds until a run is ended")
+  command->add_option("--timeout", options->program.timeout_s, "Seconds until a run is ended; without it, never")
       ->check(CLI::PositiveNumber);
   options->outputs.add_to(*command);
   command
       ->add_option("command", options->program.argv,
                    "The program and its arguments, after --; ${level} becomes off, coarse or detailed")
       ->type_name("CMD");
+  command->parse_complete_callback([command] {
+    if (command->get_subcommands().empty()) return;
+    const std::string subcommand = command->get_subcommands().front()->get_name();
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->count() == 0) continue;
+      throw CLI::ValidationError(
+          option->get_positional() ? "words after --" : option->get_name(),
+          option->get_positional() ? "trace " + subcommand + " runs no program" : "goes after " + subcommand);
+    }
+  });
   command->callback([command, options, &status] {
     if (!command->get_subcommands().empty()) return;
     if (options->program.argv.empty())
@@ -276,6 +326,10 @@ void add_trace(CLI::App& app, int& status) {
   read->add_option("file", *read_file, "The trace")->required()->type_name("FILE");
   read_outputs->add_to(*read);
   read->callback([read_file, read_outputs, &status] {
+    if (const auto checked = read_outputs->check(*read_file, ""); !checked) {
+      status = report(checked.error());
+      return;
+    }
     trace::Cost cost;
     for (trace::LevelTimes& times : cost.times) times.why = "a kept trace";
     status = read_outputs->show(*read_file, cost);

@@ -200,6 +200,19 @@ class CompareTest(CliTest):
         self.assertAlmostEqual(result["wait_moved"]["change"], 0.4, places=3)
         self.assertEqual(result["critical_role"], ["producer", "producer"])
 
+    def test_says_what_else_differs(self):
+        self.trace("a.trace", 1000, 200)
+        self.assertEqual(self.json_of("trace", "compare", "a.trace", "a.trace")["only_in"], [[], []])
+        lone = seeds().trace_file([(0, 2, [(0, [(100, 0, 0, 1), (900, 0, 0, 4)])])], roles=("producer", "reducer"), level=2)
+        (self.folder / "b.trace").write_bytes(lone)
+        run = self.succeeds("trace", "compare", "a.trace", "b.trace")
+        self.assertIn("only in A consumer\n", run.stdout)
+        self.assertNotIn("only in B", run.stdout)  # its reducer took no step
+        self.assertIn("A is a coarse trace and B a detailed one", run.stdout)
+        self.assertRegex(run.stdout, r"producer +1000\.0 +0\.0 +- ")  # one step has no period
+        self.assertIsNone(self.json_of("trace", "compare", "a.trace", "b.trace")["roles"][0]["period_change"])
+        self.assertIn("producer, the only role", self.succeeds("trace", "read", "b.trace").stdout)
+
     def test_takes_the_documents_of_json_too(self):
         self.trace("a.trace", 1000, 200)
         self.succeeds("trace", "read", "a.trace", "--json", "a.json")
@@ -219,11 +232,68 @@ class CompareTest(CliTest):
 
     def test_refuses_what_is_no_trace(self):
         self.trace("a.trace", 1000, 200)
-        (self.folder / "other.json").write_text('{"instrumented": true, "roles": [{}], "unit": "ns"}')
-        self.refuses("trace", "compare", "a.trace", "other.json", says="not a document of pinch trace")
+        self.succeeds("trace", "read", "a.trace", "--json", "a.json")
+        whole = json.loads((self.folder / "a.json").read_text())
+        for field, value in (("roles", [{}]), ("roles", "x"), ("unit", 5), ("critical_role", None), ("instrumented", False)):
+            (self.folder / "other.json").write_text(json.dumps({**whole, field: value}))
+            self.refuses("trace", "compare", "a.trace", "other.json", says=["other.json: not a document of pinch trace --json: `" + field])
+        for role in ({"steps": None}, {"waits": {"P": "much"}}):
+            (self.folder / "other.json").write_text(json.dumps({**whole, "roles": [{**whole["roles"][0], **role}]}))
+            self.refuses("trace", "compare", "other.json", "a.trace", says=f"`roles: {next(iter(role))}`")
         (self.folder / "cut.trace").write_bytes((self.folder / "a.trace").read_bytes()[:600])
         self.refuses("trace", "read", "cut.trace", says=["cut.trace: byte ", "need"])
         self.refuses("trace", "read", "missing.trace", says="missing.trace")
+
+
+class OutputTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        steps = [(100 + 100 * i, i, 0, 1) for i in range(60)] + [(6100, 0, 0, 4)]
+        self.trace = seeds().trace_file([(0, len(steps), [(0, steps)])])
+        (self.folder / "t.trace").write_bytes(self.trace)
+        (self.folder / "link").symlink_to("t.trace")
+
+    def test_no_output_replaces_what_is_read_or_another(self):
+        for option in ("--csv", "--html", "--perfetto", "--json"):
+            for name in ("t.trace", "./t.trace", "link"):
+                self.refuses("trace", "read", "t.trace", option, name, says="is the trace itself")
+        self.refuses("trace", "compare", "t.trace", "link", "--json", "t.trace", says="is what is compared")
+        self.refuses("trace", "read", "t.trace", "--csv", "same", "--html", "./same", says="is the file of --html")
+        self.refuses("trace", "--keep", "same", "--csv", str(self.folder / "same"), "--", "true", says="is the file of --keep")
+        self.assertEqual((self.folder / "t.trace").read_bytes(), self.trace)
+        self.assertFalse((self.folder / "same").exists())
+        self.succeeds("trace", "read", "t.trace", "--csv", "/dev/null", "--html", "/dev/null")
+
+    def test_an_output_that_cannot_be_is_refused_before_the_program_runs(self):
+        for option in ("--keep", "--csv", "--html", "--perfetto", "--json"):
+            self.refuses("trace", option, "no/such/file", "--", "touch", "ran", says="no/such/file: cannot be written", code=ENVIRONMENT)
+            self.refuses("trace", option, ".", "--", "touch", "ran", says="is a folder")
+            if option != "--json":
+                self.refuses("trace", option, "-", "--", "touch", "ran", says="names no file")
+        self.refuses("trace", "gemm", "--m", "8", "--n", "256", "--k", "256", "--html", "no/such/file", says="cannot be written", code=ENVIRONMENT)
+        self.assertFalse((self.folder / "ran").exists())
+
+    def test_options_are_the_subcommands_own(self):
+        self.refuses("trace", "--level", "detailed", "read", "t.trace", says="--level: goes after read")
+        self.refuses("trace", "read", "t.trace", "--", "./program", says="trace read runs no program")
+
+    def test_times_beyond_any_clock_stay_numbers(self):
+        (self.folder / "t.trace").write_bytes(seeds().trace_file([(0, 2, [(0, [(100, 0, 0, 1), (2**62, 0, 0, 4)])])], hz=1))
+        self.succeeds("trace", "read", "t.trace", "--perfetto", "t.json", "--csv", "t.csv", "--html", "t.html")
+        ends = [event["ts"] for event in json.loads((self.folder / "t.json").read_text())["traceEvents"] if event["ph"] == "E"]
+        self.assertEqual(ends, [9e15])
+
+    def test_the_page_names_its_lanes_within_their_room(self):
+        roles = [f"röle {i}" for i in range(6)]
+        steps = [event for i in range(60) for event in ((100 + 100 * i, i, i % 6, 1), (130 + 100 * i, 0, 0, 3))] + [(6100, 0, 0, 4)]
+        (self.folder / "t.trace").write_bytes(seeds().trace_file([(0, len(steps), [(0, steps)])], roles=roles, level=2))
+        self.succeeds("trace", "read", "t.trace", "--html", "t.html")
+        page = (self.folder / "t.html").read_text()
+        svg = xml.etree.ElementTree.fromstring(page[page.index("<svg"):page.index("</svg>") + 6])
+        lane = next(text for text in svg.iter("text") if text.get("x") == "0")
+        self.assertEqual(lane.text, "0 röle 0 röle 1 röl…")
+        self.assertEqual(lane.find("title").text, "0 " + " ".join(roles))
+        self.assertIn("a phase begins", page)
 
 
 class CudaTest(CliTest):

@@ -65,7 +65,7 @@ Figure timeline_figure(const trace::Timeline& timeline) {
   }
   return {"Timeline",
           fmt::format("Group {}, {}{}.", timeline.group,
-                      timeline.steady ? "out of its steady state" : "no steady state was found",
+                      timeline.steady ? "within its steady state" : "no steady state was found",
                       timeline.cut ? ", cut: too much to draw" : ""),
           {},
           {},

@@ -56,7 +56,7 @@ Result<OneRun> run_once(const Program& program, Level level, const std::string& 
   if (finished.ending == Ending::kStopped) return Error{ErrorCode::kInterrupted, "interrupted", ""};
   if (!finished.succeeded()) {
     return Error{ErrorCode::kIllegal,
-                 fmt::format("the program {}; it must end well to be traced. Its last words: {}", finished.describe(),
+                 fmt::format("{}; a program must end well to be traced. Its last words: {}", finished.describe(),
                              finished.err.empty() ? "none" : finished.err),
                  command.argv.front()};
   }

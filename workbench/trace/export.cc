@@ -93,7 +93,8 @@ std::string track_name(const TraceFile& file, std::size_t track) {
 // Perfetto keeps whole ns. Both ends are rounded, not lengths: a part stays within its step, and one slice begins where
 // the one before it ended.
 std::int64_t whole_ns(const TrackClock& clock, std::uint64_t ticks) {
-  return std::llround(clock.ns(ticks));
+  constexpr double kMost = 9e18;  // any more does not fit, and no clock runs that long
+  return std::llround(std::clamp(clock.ns(ticks), 0.0, kMost));
 }
 
 // A step of a role in a group, so that the one which let a wait end can be found.
@@ -230,14 +231,15 @@ class PerfettoWriter {
 
 constexpr const char* kColours[] = {"#4e79a7", "#59a14f", "#b07aa1", "#f28e2b",
                                     "#76b7b2", "#9c755f", "#edc948", "#ff9da7"};
+constexpr const char *kWaitColour = "#e15759", *kPhaseColour = "#000";
 constexpr double kLabel = 150, kWidth = 1100, kLane = 30, kTop = 34;
 
 std::string box(const Timeline& timeline, const Timeline::Span& span) {
   const double scale = kWidth / (timeline.end_ns - timeline.begin_ns);
   using Kind = Timeline::Kind;
   const char* colour = span.kind == Kind::kStep   ? kColours[span.role % std::size(kColours)]
-                       : span.kind == Kind::kWait ? "#e15759"
-                                                  : "#000";
+                       : span.kind == Kind::kWait ? kWaitColour
+                                                  : kPhaseColour;
   return fmt::format(
       "<rect x='{:.2f}' y='{:.0f}' width='{:.2f}' height='20' fill='{}'{}><title>{}: {:.3f} us</title></rect>\n",
       kLabel + (span.begin_ns - timeline.begin_ns) * scale, kTop + static_cast<double>(span.lane) * kLane,
@@ -245,11 +247,34 @@ std::string box(const Timeline& timeline, const Timeline::Span& span) {
       span.kind == Kind::kWait ? " class='wait'" : "", escaped(span.what), (span.end_ns - span.begin_ns) * 1e-3);
 }
 
+// What fits beside the lane, and all of it where one points at it.
+std::string label_of(const std::string& lane) {
+  constexpr std::size_t kFits = 22;
+  if (lane.size() <= kFits) return escaped(lane);
+  std::size_t cut = kFits;
+  while (cut > 0 && (static_cast<unsigned char>(lane[cut]) & 0xc0) == 0x80) --cut;  // between two characters
+  return fmt::format("{}…<title>{}</title>", escaped(lane.substr(0, cut)), escaped(lane));
+}
+
+std::string key_of(const Timeline& timeline) {
+  const auto key = [](const char* colour, const std::string& what) {
+    return fmt::format("<span class='key' style='background:{}'></span>{}", colour, escaped(what));
+  };
+  std::string text;
+  for (std::size_t r = 0; r < timeline.roles.size(); ++r)
+    text += key(kColours[r % std::size(kColours)], timeline.roles[r]);
+  text += key(kWaitColour, "a wait");
+  if (std::any_of(timeline.spans.begin(), timeline.spans.end(),
+                  [](const Timeline::Span& span) { return span.kind == Timeline::Kind::kPhase; }))
+    text += key(kPhaseColour, "a phase begins");
+  return text;
+}
+
 std::string svg_of(const Timeline& timeline) {
   std::string shapes;
   for (std::size_t lane = 0; lane < timeline.lanes.size(); ++lane) {
     shapes += fmt::format("<text x='0' y='{:.0f}'>{}</text>\n", kTop + static_cast<double>(lane) * kLane + 14,
-                          escaped(timeline.lanes[lane]));
+                          label_of(timeline.lanes[lane]));
   }
   for (const Timeline::Span& span : timeline.spans) shapes += box(timeline, span);
   const double height = kTop + static_cast<double>(timeline.lanes.size()) * kLane + 10;
@@ -271,7 +296,7 @@ std::string svg_of(const Timeline& timeline) {
 
 std::string caption_of(const Timeline& timeline) {
   return fmt::format("Group {}, {}: {:.2f} to {:.2f} us after the trace began{}.", timeline.group,
-                     timeline.steady ? "out of its steady state" : "no steady state was found",
+                     timeline.steady ? "within its steady state" : "no steady state was found",
                      timeline.begin_ns * 1e-3, timeline.end_ns * 1e-3, timeline.cut ? " (cut: too much to draw)" : "");
 }
 
@@ -321,12 +346,8 @@ pre {{ font: 12px ui-monospace, monospace; overflow-x: auto; }} svg {{ width: 10
 )",
             escaped(analysis.program.empty() ? "program" : analysis.program), escaped(table));
   if (!timeline.lanes.empty()) {
-    std::string key;
-    for (std::size_t r = 0; r < timeline.roles.size(); ++r)
-      key += fmt::format("<span class='key' style='background:{}'></span>{}", kColours[r % std::size(kColours)],
-                         escaped(timeline.roles[r]));
-    out.print("<p>{}</p><p>{}<span class='key' style='background:#e15759'></span>a wait</p>\n{}",
-              escaped(caption_of(timeline)), key, svg_of(timeline));
+    out.print("<p>{} Point at a bar for its name and length.</p><p>{}</p>\n{}", escaped(caption_of(timeline)),
+              key_of(timeline), svg_of(timeline));
   }
   out.print("</body></html>\n");
   return out.close();

@@ -57,6 +57,15 @@ std::string warnings(const Analysis& a, const Cost& cost) {
   return text;
 }
 
+std::string critical_text(const Analysis& a) {
+  const auto took_part = [](const RoleReport& role) { return role.steps > 0; };
+  if (std::count_if(a.roles.begin(), a.roles.end(), took_part) < 2) return ", the only role";
+  if (a.critical_margin < 0)
+    return fmt::format(", for which the others wait, though one is busier by {} of its time",
+                       percent(-a.critical_margin));
+  return fmt::format(", busier than the next role by {} of its time", percent(a.critical_margin));
+}
+
 }  // namespace
 
 std::string to_table(const Analysis& a, const Cost& cost) {
@@ -74,8 +83,7 @@ std::string to_table(const Analysis& a, const Cost& cost) {
                         role.period_median, role.period_p99, role.busy_median, percent(role.busy),
                         percent(role.outside), waits.empty() ? "-" : waits);
   }
-  text += fmt::format("critical  {}, busier than the next role by {} of its time; periods in {}\n", a.critical_role,
-                      percent(a.critical_margin), a.unit);
+  text += fmt::format("critical  {}{}; periods in {}\n", a.critical_role, critical_text(a), a.unit);
   if (!a.matrix.role.empty()) {
     text +=
         fmt::format("matrix    {} busy {}, bubbles {} ({}, median {:.1f}, longest {:.1f} {}){}\n", a.matrix.role,
@@ -182,13 +190,80 @@ ordered_json to_json(const Analysis& a, const Cost& cost) {
 
 namespace {
 
-Result<ordered_json> compare_checked(const ordered_json& a, const ordered_json& b) {
-  for (const ordered_json* document : {&a, &b}) {
-    if (!document->is_object() || document->value("instrumented", false) != true || !document->contains("roles") ||
-        !document->contains("unit")) {
-      return Error{ErrorCode::kInvalidArgument, "not a document of pinch trace --json", document == &a ? "A" : "B"};
-    }
+// The field if it is there and of this kind; else null, and `missing` is its name.
+class Fields {
+ public:
+  explicit Fields(const ordered_json& object) : object_(object) {}
+  const ordered_json* want(const char* name, bool (ordered_json::*kind)() const) {
+    const auto field = object_.is_object() ? object_.find(name) : object_.end();
+    if (field != object_.end() && ((*field).*kind)()) return &*field;
+    if (missing_.empty()) missing_ = name;
+    return nullptr;
   }
+  [[nodiscard]] const std::string& missing() const { return missing_; }
+
+ private:
+  const ordered_json& object_;
+  std::string missing_;
+};
+
+std::string missing_of_role(const ordered_json& role) {
+  Fields fields(role);
+  fields.want("name", &ordered_json::is_string);
+  for (const char* number : {"steps", "period_median", "busy"}) fields.want(number, &ordered_json::is_number);
+  const ordered_json* waits = fields.want("waits", &ordered_json::is_object);
+  if (!fields.missing().empty()) return "roles: " + fields.missing();
+  const bool shares = std::all_of(waits->begin(), waits->end(), [](const ordered_json& w) { return w.is_number(); });
+  return shares ? "" : "roles: waits";
+}
+
+std::string missing_of(const ordered_json& document) {
+  Fields fields(document);
+  const ordered_json* instrumented = fields.want("instrumented", &ordered_json::is_boolean);
+  if (instrumented != nullptr && !instrumented->get<bool>()) return "instrumented";
+  for (const char* text : {"unit", "critical_role", "level", "program"}) fields.want(text, &ordered_json::is_string);
+  const ordered_json* roles = fields.want("roles", &ordered_json::is_array);
+  if (!fields.missing().empty()) return fields.missing();
+  for (const ordered_json& role : *roles) {
+    if (const std::string missing = missing_of_role(role); !missing.empty()) return missing;
+  }
+  return "";
+}
+
+const ordered_json* role_that_took_part(const ordered_json& document, const ordered_json& name) {
+  for (const ordered_json& role : document.at("roles")) {
+    if (role.at("name") == name && role.at("steps") != 0) return &role;
+  }
+  return nullptr;
+}
+
+// Names of the roles that took part in `a` and not in `b`.
+ordered_json only_in(const ordered_json& a, const ordered_json& b) {
+  auto names = ordered_json::array();
+  for (const ordered_json& role : a.at("roles")) {
+    if (role.at("steps") != 0 && role_that_took_part(b, role.at("name")) == nullptr) names.push_back(role.at("name"));
+  }
+  return names;
+}
+
+std::string listed(const ordered_json& names) {
+  std::string text;
+  for (const ordered_json& name : names) text += (text.empty() ? "" : ", ") + name.get<std::string>();
+  return text;
+}
+
+}  // namespace
+
+Result<void> check_document(const ordered_json& document, const std::string& where) {
+  const std::string missing = missing_of(document);
+  if (missing.empty()) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("not a document of pinch trace --json: `{}` is missing or of another kind", missing), where};
+}
+
+Result<ordered_json> compare(const ordered_json& a, const ordered_json& b) {
+  PINCH_TRY(check_document(a, "A"));
+  PINCH_TRY(check_document(b, "B"));
   if (a.at("unit") != b.at("unit")) {
     return Error{
         ErrorCode::kInvalidArgument,
@@ -197,26 +272,29 @@ Result<ordered_json> compare_checked(const ordered_json& a, const ordered_json& 
   }
   ordered_json result{{"instrumented", true},
                       {"unit", a.at("unit")},
+                      {"program", {a.at("program"), b.at("program")}},
+                      {"level", {a.at("level"), b.at("level")}},
                       {"critical_role", {a.at("critical_role"), b.at("critical_role")}},
                       {"period_moved", nullptr},
                       {"wait_moved", nullptr},
-                      {"roles", ordered_json::array()}};
+                      {"roles", ordered_json::array()},
+                      {"only_in", {only_in(a, b), only_in(b, a)}}};
   double most_period = 0, most_wait = 0;
   for (const ordered_json& x : a.at("roles")) {
-    const auto y = std::find_if(b.at("roles").begin(), b.at("roles").end(),
-                                [&](const ordered_json& r) { return r.at("name") == x.at("name"); });
-    if (y == b.at("roles").end() || x.at("steps") == 0 || (*y)["steps"] == 0) continue;
-    const double before = x.at("period_median"), after = (*y)["period_median"];
-    const double change = before > 0 ? after / before - 1 : 0;
+    const ordered_json* y = role_that_took_part(b, x.at("name"));
+    if (y == nullptr || x.at("steps") == 0) continue;
+    const double before = x.at("period_median"), after = y->at("period_median");
+    const bool periods = before > 0 && after > 0;  // a role of one step a track has none
+    const double change = periods ? after / before - 1 : 0;
     if (std::abs(change) > std::abs(most_period)) {
       most_period = change;
       result["period_moved"] = {{"role", x.at("name")}, {"change", change}};
     }
     ordered_json waits = ordered_json::object();
-    for (const ordered_json* side : {&x, &*y}) {
-      for (const auto& [cause, share] : (*side)["waits"].items()) {
+    for (const ordered_json* side : {&x, y}) {
+      for (const auto& [cause, share] : side->at("waits").items()) {
         if (waits.contains(cause)) continue;
-        const double from = x.at("waits").value(cause, 0.0), to = (*y)["waits"].value(cause, 0.0);
+        const double from = x.at("waits").value(cause, 0.0), to = y->at("waits").value(cause, 0.0);
         waits[cause] = {from, to};
         if (std::abs(to - from) > std::abs(most_wait)) {
           most_wait = to - from;
@@ -226,25 +304,14 @@ Result<ordered_json> compare_checked(const ordered_json& a, const ordered_json& 
     }
     result["roles"].push_back({{"name", x.at("name")},
                                {"period_median", {before, after}},
-                               {"period_change", change},
-                               {"busy", {x.at("busy"), (*y)["busy"]}},
+                               {"period_change", periods ? ordered_json(change) : ordered_json(nullptr)},
+                               {"busy", {x.at("busy"), y->at("busy")}},
                                {"waits", std::move(waits)}});
   }
   if (result["roles"].empty()) {
     return Error{ErrorCode::kInvalidArgument, "the two traces share no role", ""};
   }
   return result;
-}
-
-}  // namespace
-
-Result<ordered_json> compare(const ordered_json& a, const ordered_json& b) {
-  try {
-    return compare_checked(a, b);
-  } catch (const nlohmann::json::exception& error) {  // a field is missing, or of another type
-    return Error{ErrorCode::kInvalidArgument, fmt::format("not a document of pinch trace --json: {}", error.what()),
-                 ""};
-  }
 }
 
 std::string compare_table(const ordered_json& c) {
@@ -255,12 +322,20 @@ std::string compare_table(const ordered_json& c) {
     for (const auto& [cause, share] : role["waits"].items())
       waits += fmt::format("{}{} {} to {}", waits.empty() ? "" : ", ", cause, percent(share[0].get<double>()),
                            percent(share[1].get<double>()));
-    text += fmt::format("{:<14} {:>11.1f} {:>11.1f} {:>+7.1f}% {:>17}  {}\n", role["name"].get<std::string>(),
-                        role["period_median"][0].get<double>(), role["period_median"][1].get<double>(),
-                        100 * role["period_change"].get<double>(),
-                        percent(role["busy"][0].get<double>()) + " to " + percent(role["busy"][1].get<double>()),
-                        waits.empty() ? "-" : waits);
+    text += fmt::format(
+        "{:<14} {:>11.1f} {:>11.1f} {:>8} {:>17}  {}\n", role["name"].get<std::string>(),
+        role["period_median"][0].get<double>(), role["period_median"][1].get<double>(),
+        role["period_change"].is_null() ? "-" : fmt::format("{:+.1f}%", 100 * role["period_change"].get<double>()),
+        percent(role["busy"][0].get<double>()) + " to " + percent(role["busy"][1].get<double>()),
+        waits.empty() ? "-" : waits);
   }
+  const char* sides[] = {"A", "B"};
+  for (std::size_t side = 0; side < 2; ++side) {
+    if (!c["only_in"][side].empty()) text += fmt::format("only in {} {}\n", sides[side], listed(c["only_in"][side]));
+  }
+  if (c["program"][0] != c["program"][1])
+    text += fmt::format("program   {} in A, {} in B\n", c["program"][0].get<std::string>(),
+                        c["program"][1].get<std::string>());
   const auto a = c["critical_role"][0].get<std::string>(), b = c["critical_role"][1].get<std::string>();
   text += a == b ? fmt::format("critical  {} in both\n", a) : fmt::format("critical  {} in A, {} in B\n", a, b);
   if (!c["period_moved"].is_null()) {
@@ -272,6 +347,10 @@ std::string compare_table(const ordered_json& c) {
                           100 * c["wait_moved"]["change"].get<double>());
     }
     text += "\n";
+  }
+  if (c["level"][0] != c["level"][1]) {
+    text += fmt::format("  ! A is a {} trace and B a {} one: what marks cost is part of the difference\n",
+                        c["level"][0].get<std::string>(), c["level"][1].get<std::string>());
   }
   return text + "periods in " + c["unit"].get<std::string>() +
          "; how much two traces of one build differ is yours to measure: trace it twice\n";
