@@ -1,0 +1,107 @@
+"""What README.md and docs/kernels state is what the recorded data hold and what the commands beside it print."""
+
+import csv
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+from harness import CliTest
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def section(title, text=README):
+    return text.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def table(text):
+    """The rows of the first table in `text` as lists of cells, the head first."""
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows if not set("".join(row)) <= set("-: ")]
+
+
+def rung_tables(text):
+    """{heading: {rung: (verdict, bound, why)}} of a page of docs/kernels."""
+    found = {}
+    for part in re.split(r"(?m)^## ", text)[1:]:
+        rows = [row for row in table(part) if len(row) == 4 and row[0] != "rung"]
+        if rows:
+            found[part.splitlines()[0]] = {row[0]: tuple(row[1:]) for row in rows}
+    return found
+
+
+class ReadmeTest(CliTest):
+    def h200_rows(self):
+        printed = subprocess.run([sys.executable, "-B", ROOT / "bench" / "h200_table.py"], capture_output=True, text=True, check=True)
+        head, *rows = table(printed.stdout)
+        return {(row[0], int(row[1])): dict(zip(head, row)) for row in rows}
+
+    def test_the_measured_table_is_what_its_command_prints(self):
+        printed = self.h200_rows()
+        head, *rows = table(section("Measured"))
+        checked = 0
+        for row in rows:
+            for column, cell in zip(head[1:], row[1:]):
+                ours, cublas = re.fullmatch(r"([\d.]+)(?: µs)? \((?:cuBLAS )?([\d.]+)\)", cell).groups()
+                line = printed[row[0], int(column.removeprefix("m = "))]
+                self.assertEqual((ours, cublas), (line["µs"], line["cuBLAS bf16 µs"]), (row[0], column))
+                checked += 1
+        self.assertEqual(checked, 18)
+
+    def test_the_row_of_pinch_beside_its_peers_is_the_same(self):
+        head, *rows = table(section("Beside its peers"))
+        pinch = next(row for row in rows if row[0] == "Pinch")
+        for column, cell in zip(head[1:4], pinch[1:4]):
+            printed = self.h200_rows()["19968×4096", int(column.removeprefix("m = "))]["µs"]
+            self.assertLessEqual(abs(float(cell) - float(printed)), 0.5 if "." not in cell else 0, column)
+
+    def test_attentions_rates_are_rows_of_the_recorded_times(self):
+        with open(ROOT / "data" / "h200" / "attention" / "times.csv", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if [row[c] for c in ("batch", "heads", "seq", "dim")] == ["4", "16", "4096", "128"]]
+        text = " ".join(section("Measured").split())
+        stated = re.search(r"bf16 with the default tactic (\d+) / (\d+), fp8 P·V (\d+) / (\d+) and all fp8 (\d+) / (\d+) for the kernel "
+                           r"alone, (\d+) / (\d+) and (\d+) / (\d+) with", text)
+        self.assertIsNotNone(stated, "the sentence has another form: mend this test with it")
+        kinds = [("bf16", "bf16", "attend"), ("bf16", "fp8", "attend"), ("fp8", "fp8", "attend"), ("bf16", "fp8", "both"), ("fp8", "fp8", "both")]
+        for n, (qk, pv, part) in enumerate(kinds):
+            for causal in (0, 1):
+                recorded = [float(row["tflops"]) for row in rows
+                            if (row["qk"], row["pv"], row["part"], row["causal"]) == (qk, pv, part, str(causal))]
+                off = min(abs(rate - float(stated.group(2 * n + causal + 1))) for rate in recorded)
+                self.assertLessEqual(off, 0.5, (qk, pv, part, causal))
+
+    def test_the_models_regrets_are_what_the_study_prints(self):
+        text = " ".join(README.split())
+        cpu = re.search(r"([\d.]+)% slower on the CPU \(geomean of 18 problems, worst ([\d.]+)%\)", text)
+        h200 = re.search(r"([\d.]+)% on the H200 \((\d+) problems that the model had not seen, worst ([\d.]+)%\)", text)
+        study = self.json_of("tactics", "study", "--truth", ROOT / "data" / "cpu" / "emerald-rapids.csv")
+        self.check_study(study["studies"][0], "time", *cpu.groups())
+        self.assertEqual(len(study["studies"][0]["problems"]), 18)
+        held_out = self.json_of("tactics", "study", "--family", "sm90")["held_out"]
+        self.assertEqual(str(held_out["problems"]), h200.group(2))
+        self.check_study(held_out["models"][0], "pinch", h200.group(1), h200.group(3))
+
+    def check_study(self, model, name, geomean, worst):
+        """The first model of a study is the one that picks."""
+        self.assertEqual(model["model"], name)
+        self.assertEqual((f"{100 * model['geomean'] - 100:.1f}", f"{100 * model['worst'] - 100:.1f}"), (geomean, worst))
+
+
+class KernelPagesTest(CliTest):
+    PAGES = {"gemm.md": {"m = 1": "gemm_m1", "m = 128": "gemm_m128", "m = 2048": "gemm_m2048"},
+             "attention.md": {"bf16": "attention_bf16", "P·V in fp8": "attention_fp8", "Q·K and P·V in fp8": "attention_fp8qk",
+                              "P·V in NVFP4": "attention_fp4"}}
+
+    def test_their_tables_are_the_recorded_findings(self):
+        for page, parts in self.PAGES.items():
+            tables = rung_tables((ROOT / "docs" / "kernels" / page).read_text())
+            self.assertEqual(len(tables), len(parts), page)
+            for heading, rungs in tables.items():
+                name = next(file for start, file in parts.items() if re.match(re.escape(start) + r"\b", heading))
+                findings = json.loads((ROOT / "data" / "h200" / "ladder" / f"{name}.json").read_text())["findings"]
+                recorded = {f["rung"]: (f["verdict"], "-" if f["bound_percent"] is None else f"{f['bound_percent']:.1f}", f["why"])
+                            for f in findings}
+                self.assertEqual(rungs, recorded, f"{page}, {heading}")
