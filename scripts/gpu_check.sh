@@ -110,7 +110,7 @@ if [ -n "$quick" ]; then
   tools=memcheck
 else
   step check 200 $check full "$out/check.csv"
-  tools='memcheck racecheck initcheck'
+  tools='memcheck racecheck initcheck synccheck'  # the last for the named barriers of attention
 fi
 step attention 60 $build/tests/bin/attention_check $([ -n "$quick" ] && echo reduced || echo full) "$out/attention.csv"
 find_cublas
@@ -121,8 +121,9 @@ else
   steps+=("$(printf '%-14s skipped       %s' front_door "$(grep -m1 -A2 'CMake Error' "$out/configure.txt" | tail -1)")")
 fi
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)
-# racecheck takes a build of its own, of the core tactics (kArrivingLanes in kernels/gemm_bf16_fp4/sm90/kernel.cuh says why).
-checked() { [ $1 = racecheck ] && echo build-race/tests/bin/sm90_check || echo $check; }
+# checked TOOL PROGRAM: racecheck takes a build of its own, of the core tactics (kArrivingLanes in
+# kernels/gemm_bf16_fp4/sm90/kernel.cuh says why).
+checked() { [ $1 = racecheck ] && echo build-race/tests/bin/$2 || echo $build/tests/bin/$2; }
 for tool in $tools; do
   if [ -z "$sanitizer" ]; then
     steps+=("$(printf '%-14s skipped       no compute-sanitizer' $tool)")
@@ -130,9 +131,10 @@ for tool in $tools; do
   fi
   if [ $tool = racecheck ]; then
     step race_build 100 bash -c "cmake --preset gpu-check -B build-race -DPINCH_TACTICS=core -DCMAKE_CUDA_FLAGS=-DPINCH_EVERY_LANE_ARRIVES &&
-      cmake --build build-race -j $(nproc) --target sm90_check" || continue
+      cmake --build build-race -j $(nproc) --target sm90_check attention_check" || continue
   fi
-  step $tool 180 "$sanitizer" --tool $tool --error-exitcode 1 "$(checked $tool)" reduced
+  [ $tool = synccheck ] || step $tool 180 "$sanitizer" --tool $tool --error-exitcode 1 "$(checked $tool sm90_check)" reduced
+  step att_$tool 90 "$sanitizer" --tool $tool --error-exitcode 1 "$(checked $tool attention_check)" sanitized
 done
 if [ -n "$quick" ]; then
   step time 40 $build/tests/bin/sm90_time "$out/time.csv" --samples 5 --formats nvfp4 1 16 128

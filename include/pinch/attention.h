@@ -88,11 +88,10 @@ inline constexpr std::size_t kAttentionAlignment = 64;
 Result<AttentionPlan> plan_attention(const AttentionProblem& problem, const AttentionOptions& options = {});
 
 /// Runs a plan. A row that sees no key, or whose every score is minus infinity, gives zeros and a log-sum-exp of minus
-/// infinity (the latter: NaN in O on sm_90a, whose kernels have yet to follow). qk = bf16: NaNs of Q or K, and scores
-/// of plus infinity, give NaNs in the rows that see them; a score of minus infinity is a masked key. qk = fp8 has one
-/// scale for all keys of a kv head and one for the queries of a head: a NaN or an infinity among them gives NaNs in
-/// every row of the head that sees a key. NaNs of V give NaNs in the columns (fp8, fp4: in every row of the head). Bf16
-/// subnormals count as zero on the avx512_bf16 and amx_bf16 paths.
+/// infinity. qk = bf16: NaNs of Q or K, and scores of plus infinity, give NaNs in the rows that see them; a score of
+/// minus infinity is a masked key. qk = fp8 has one scale for all keys of a kv head and one for the queries of a head:
+/// a NaN or an infinity among them gives NaNs in every row of the head that sees a key. NaNs of V give NaNs in the
+/// columns (fp8, fp4: in every row of the head). Bf16 subnormals count as zero on the avx512_bf16 and amx_bf16 paths.
 /// Large and small V: sums of P V are FP32 and divided last, P at most 1. pv = bf16: O is a number where kv_seq times
 /// the largest |V| stays below 2^128; a column whose sums overflow is infinite or NaN in the rows that see it, no other
 /// is. pv = fp8 and fp4 multiply V by a scale of its own: O is a number for every finite V, unless it is within P's

@@ -64,14 +64,14 @@ Result<AttentionPlan> plan_attention(const AttentionProblem& problem, int device
 ///   workspace        workspace_bytes() bytes or more, cleared once by clear_workspace(), used by one run at a time; it
 ///                    serves every plan of attention that it is large enough for. After a run that failed, or a
 ///                    product's, clear it again
-/// A row that sees no key gives zeros and a log-sum-exp of minus infinity; one whose every score is minus infinity
-/// gives that log-sum-exp and NaN in O (zeros on the CPU). NaNs of Q or K give NaNs in the rows that see them (qk =
-/// fp8: in every row of the head that sees a key); of V, in the columns (fp8, fp4: in every row of the head). Large V:
-/// as on the CPU; a tactic's threshold t lets P reach 2^t. Errors:
-/// kInvalidArgument for a null or misaligned pointer, one of host memory or of another device, a stride that is no
-/// multiple, rows less than dim apart, an output whose elements overlap, an array that spans 2^31 elements or more, a
-/// scale that is not above 0 and finite, offsets of the wrong number, totals that cannot be, a workspace too small, a
-/// stream of another device (but while it is captured); kDevice for what CUDA refuses. Nothing has been enqueued then.
+/// A row that sees no key, or whose every score is minus infinity, gives zeros and a log-sum-exp of minus infinity; a
+/// score of minus infinity is a masked key. NaNs of Q or K, and scores of plus infinity, give NaNs in the rows that see
+/// them (qk = fp8: in every row of the head that sees a key); NaNs of V, in the columns (fp8, fp4: in every row of the
+/// head). Large V: as on the CPU; a tactic's threshold t lets P reach 2^t. Errors: kInvalidArgument for a null or
+/// misaligned pointer, one of host memory or of another device, a stride that is no multiple, rows less than dim apart,
+/// an output whose elements overlap, an array that spans 2^31 elements or more, a scale that is not above 0 and finite,
+/// offsets of the wrong number, totals that cannot be, a workspace too small, a stream of another device (but while it
+/// is captured); kDevice for what CUDA refuses. Nothing has been enqueued then.
 Result<void> run_attention(const AttentionPlan& plan, const AttentionInputs& in, const AttentionOutputs& out,
                            std::span<std::byte> workspace, Stream stream = nullptr);
 

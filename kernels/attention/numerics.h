@@ -68,11 +68,12 @@ PINCH_HD inline float exp2_fraction(float f) {
   }
 }
 
-/// 2^x for x up to 127, minus infinity included, as 2^floor(x) * p(x - floor(x)). Below -126 something from 0 to
-/// 2^-126, at -127 and below exactly 0. A NaN stays one.
+/// 2^x for x up to 127, minus infinity included, as 2^floor(x) * p(x - floor(x)). Below -126 exactly 0. A NaN stays
+/// one: only the factor 2^floor(x) is put together in integers (bits added to p would make a number of a device's NaN,
+/// 0x7fffffff).
 template <int kDegree>
 PINCH_HD inline float exp2_poly(float x) {
-  constexpr float kRounder = 0x1.8p23F;  // adding it rounds to an integer, which then is in the low bits
+  constexpr float kRounder = 0x1.8p23F + 127;  // adding it rounds to an integer n, and leaves n + 127 in the low bits
   const float low = x < -127.0F ? -127.0F : x;
 #if defined(__CUDA_ARCH__)
   const float shifted = __fadd_rd(low, kRounder);
@@ -82,8 +83,7 @@ PINCH_HD inline float exp2_poly(float x) {
   const float whole = nearest > low ? nearest - 1.0F : nearest;
   const float shifted = whole + kRounder;
 #endif
-  const float fraction = exp2_fraction<kDegree>(low - whole);
-  return detail::f32_from_bits(detail::f32_to_bits(fraction) + (detail::f32_to_bits(shifted) << 23));
+  return exp2_fraction<kDegree>(low - whole) * detail::f32_from_bits(detail::f32_to_bits(shifted) << 23);
 }
 
 /// The exponential unit of a GPU; on the host, which has none, degree 5.

@@ -1,12 +1,16 @@
 // Checks the sm_90a attention kernels on a GPU against FP64: every compiled kernel on odd problems.
-// Usage: attention_check planted | full [CSV] | reduced [CSV] | crowded [CSV]
-//   planted  the checker itself, on outputs with a fault each
-//   full     every problem; some launched 60 times, whose results must be equal bit by bit
-//   reduced  a few small problems, for compute-sanitizer
-//   crowded  preparation while other work holds all multiprocessors but one; `full` has it too
+// Usage: attention_check planted | full [CSV] | reduced [CSV] | sanitized [CSV] | crowded [CSV]
+//   planted    the checker itself, on outputs with a fault each
+//   full       every problem; some launched 60 times, whose results must be equal bit by bit
+//   reduced    a few small problems
+//   sanitized  those and some that give a CTA several query tiles, one output type each, the workspace as it was
+//              allocated: for compute-sanitizer
+//   crowded    preparation while other work holds all multiprocessors but one; `full` has it too
 // A bf16 output is compared with FP64 where nothing is rounded (error of the types: facts in docs/design/attention.md),
 // an FP32 output with an emulation of the kernel's own roundings, which leaves the last bit of exponentials and sums.
 // Exit status: 0 all right, 1 not, 77 skipped.
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -32,11 +36,16 @@ struct CheckedShape {
   int row_padding = 0;
   float sigma = 1;
   int repeats = 1;
-  bool nan_past_end = false;
+  bool nan_past_end = false, minus_infinity = false;
 };
 
 constexpr CheckedShape kReduced[] = {
     {1, 2, 1, 130, 200, true, false, true, 8}, {3, 2, 2, 70, 150, true, true}, {1, 1, 1, 64, 128, false}};
+
+// More than two query tiles for each of 132 CTAs, of few rows each, which an emulation under a sanitizer is slow for;
+// up to three key tiles. Of five sequences of variable length one has no query and one no key.
+constexpr CheckedShape kSeveralTiles[] = {
+    {2, 150, 75, 3, 300, true}, {5, 80, 40, 16, 270, true, true, true, 8}, {1, 290, 290, 5, 120, false}};
 
 constexpr CheckedShape kFull[] = {{1, 1, 1, 1, 1, false},
                                   {1, 1, 1, 128, 128, false},
@@ -54,7 +63,9 @@ constexpr CheckedShape kFull[] = {{1, 1, 1, 1, 1, false},
                                   {1, 2, 1, 1025, 4097, false, false, false, 0, 6},
                                   {1, 2, 2, 4097, 1025, true, false, true, 0, 6},
                                   {2, 16, 4, 1024, 1024, true, false, true, 0, 1, 60},
-                                  {4, 16, 16, 777, 2048, false, false, true, 0, 3, 60}};
+                                  {4, 16, 16, 777, 2048, false, false, true, 0, 3, 60},
+                                  {1, 4, 2, 300, 500, true, false, false, 0, 1, 1, false, true},
+                                  {2, 2, 2, 200, 333, false, false, true, 8, 3, 1, false, true}};
 
 // Of O and of the log-sum-exp.
 struct Limits {
@@ -71,12 +82,15 @@ Limits type_limits(const Kind& kind, float sigma) {
 }
 // Against the emulation: a P that falls on the other side of a tie moves by a unit of its type. The matrix unit cuts
 // each of the 128 E4M3 products of a score at 2^-13 of the largest, so that a score is off by sqrt(128) 2^-13 of it;
-// the largest are six sigma, in units of log2(e), and P is off by ln 2 of that.
-Limits emulation_limits(const Tactic& tactic, const Kind& kind, float sigma) {
-  const double scores = kind.qk == QkType::kFp8 ? 11.3 * 0x1p-13 * 6 * static_cast<double>(sigma) : 0.0;
-  double limit = kind.pv == PvType::kFp4 ? 4e-3 : kind.pv == PvType::kFp8 ? 2e-3 : 4e-4;
-  if (tactic.tile.exp2 == Exp2::kMixed) limit = kind.pv == PvType::kFp8 ? 1e-2 : 1e-3;  // 8.6e-5 moves more of them
-  return {limit + scores, 1e-3 + scores};
+// the largest are six sigma, in units of log2(e), and P is off by ln 2 of that. So many ties are near then that a row
+// of few keys may have one: a step of E4M3, 2^-3, of half its sum.
+Limits emulation_limits(const Tactic& tactic, const AttentionProblem& p, float sigma) {
+  const bool fp8 = p.qk == QkType::kFp8;
+  const auto rows = static_cast<double>(p.batch * p.heads * (p.causal ? std::min(p.seq, p.kv_seq) : p.seq));
+  const double scores = fp8 ? 11.3 * 0x1p-13 * 6 * static_cast<double>(sigma) : 0.0;
+  double limit = p.pv == PvType::kFp4 ? 4e-3 : p.pv == PvType::kFp8 ? 2e-3 : 4e-4;
+  if (tactic.tile.exp2 == Exp2::kMixed) limit = p.pv == PvType::kFp8 ? 1e-2 : 1e-3;  // 8.6e-5 moves more of them
+  return {limit + scores + (fp8 ? 0x1p-4 / std::sqrt(rows) : 0), 1e-3 + scores};
 }
 
 class Check {
@@ -87,29 +101,35 @@ class Check {
              "lse_error,why") {}
 
   void run(const BuiltKernel& kernel, const CheckedShape& s, int index) {
-    for (const OutputType output : {OutputType::kBf16, OutputType::kF32}) {
-      AttentionShape shape;
-      shape.problem = {s.batch,         s.heads,  s.kv_heads,     s.seq,          s.kv_seq,
-                       kernel.kind.dim, s.causal, kernel.kind.pv, kernel.kind.qk, output};
-      shape.variable = s.variable;
-      shape.heads_inside = s.heads_inside;
-      shape.row_padding = s.row_padding;
-      shape.sigma = s.sigma;
-      shape.nan_past_end = s.nan_past_end;
-      AttentionData data(shape, 4321 + static_cast<std::uint64_t>(index));
-      Tactic tactic{kernel.tile};
-      tactic.schedule = index % 2 == 0 ? sm90::Schedule::kDynamic : sm90::Schedule::kStatic;
-      tactic.threshold = kernel.kind.pv == PvType::kBf16 && index % 3 != 0 ? 8 : 0;
-      tactic.heads = index % 5;
-      if (output == OutputType::kBf16) {
-        data.compute_reference();
-      } else {
-        data.compute_emulation(tactic);
-      }
-      check_one(data, kernel, tactic, s.repeats,
-                output == OutputType::kBf16 ? type_limits(kernel.kind, s.sigma)
-                                            : emulation_limits(tactic, kernel.kind, s.sigma));
+    for (const OutputType output : {OutputType::kBf16, OutputType::kF32}) run(kernel, s, index, output, false);
+  }
+
+  void run(const BuiltKernel& kernel, const CheckedShape& s, int index, OutputType output, bool sanitized) {
+    // Scores that overflow when they are scaled are numbers where nothing is rounded.
+    if (s.minus_infinity && kernel.kind.qk == QkType::kFp8 && output == OutputType::kBf16) return;
+    AttentionShape shape;
+    shape.problem = {s.batch,         s.heads,  s.kv_heads,     s.seq,          s.kv_seq,
+                     kernel.kind.dim, s.causal, kernel.kind.pv, kernel.kind.qk, output};
+    shape.variable = s.variable;
+    shape.heads_inside = s.heads_inside;
+    shape.row_padding = s.row_padding;
+    shape.sigma = s.sigma;
+    shape.nan_past_end = s.nan_past_end;
+    shape.minus_infinity = s.minus_infinity;
+    shape.raw_workspace = sanitized;
+    AttentionData data(shape, 4321 + static_cast<std::uint64_t>(index));
+    Tactic tactic{kernel.tile};
+    tactic.schedule = index % 2 == 0 ? sm90::Schedule::kDynamic : sm90::Schedule::kStatic;
+    tactic.threshold = kernel.kind.pv == PvType::kBf16 && index % 3 != 0 ? 8 : 0;
+    tactic.heads = index % 5;
+    if (output == OutputType::kBf16) {
+      data.compute_reference();
+    } else {
+      data.compute_emulation(tactic);
     }
+    check_one(data, kernel, tactic, s.repeats,
+              output == OutputType::kBf16 ? type_limits(kernel.kind, s.sigma)
+                                          : emulation_limits(tactic, shape.problem, s.sigma));
   }
 
   // Preparation while one multiprocessor is free, so that a head's blocks cannot all wait for one another at once: it
@@ -132,7 +152,7 @@ class Check {
         launch(Part::kPrepare);
         if (!others.others_end_within_seconds(2)) log_.fail("preparation waits for blocks that cannot start");
       }
-      check_one(data, kernel, tactic, 1, emulation_limits(tactic, kernel.kind, 1), Part::kAttend);
+      check_one(data, kernel, tactic, 1, emulation_limits(tactic, shape.problem, 1), Part::kAttend);
     }
   }
 
@@ -207,8 +227,8 @@ int planted_faults_missed() {
 int run(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const char* csv_path = argc > 2 ? argv[2] : nullptr;
-  if (mode != "planted" && mode != "full" && mode != "reduced" && mode != "crowded") {
-    std::printf("usage: attention_check planted | full [CSV] | reduced [CSV] | crowded [CSV]\n");
+  if (mode != "planted" && mode != "full" && mode != "reduced" && mode != "sanitized" && mode != "crowded") {
+    std::printf("usage: attention_check planted | full [CSV] | reduced [CSV] | sanitized [CSV] | crowded [CSV]\n");
     return 2;
   }
   skip_without_device();
@@ -219,11 +239,20 @@ int run(int argc, char** argv) {
     if (kernel.tile.read_ahead > 0) continue;
     if (mode == "reduced") {
       for (const CheckedShape& shape : kReduced) check.run(kernel, shape, ++index);
+    } else if (mode == "sanitized") {
+      const auto sanitized = [&](const CheckedShape& shape) {
+        check.run(kernel, shape, index, index % 2 == 0 ? OutputType::kBf16 : OutputType::kF32, true);
+        ++index;
+      };
+      for (const CheckedShape& shape : kReduced) sanitized(shape);
+      for (const CheckedShape& shape : kSeveralTiles) sanitized(shape);
+      ++index;  // the next kernel has the other schedule and output type
     } else if (mode == "full") {
       for (const CheckedShape& shape : kFull) check.run(kernel, shape, ++index);
+      for (const CheckedShape& shape : kSeveralTiles) check.run(kernel, shape, ++index);
     }
   }
-  if (mode != "reduced") check.crowded();
+  if (mode == "full" || mode == "crowded") check.crowded();
   return check.report() ? 0 : 1;
 }
 

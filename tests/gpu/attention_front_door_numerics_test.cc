@@ -299,6 +299,39 @@ TEST_F(AttentionFrontDoor, SumsThatOverflowLeaveOtherColumnsAlone) {
   }
 }
 
+// As on the CPU (tests/kernel/attention_test.cc): a row that sees keys, all of them at minus infinity, is like one that
+// sees none; a NaN beside them is one; a score of minus infinity is a key that nobody sees.
+TEST_F(AttentionFrontDoor, RowsOfMinusInfinityAreZeroNotNaN) {
+  for (const PvType pv : {kBf16, kFp8, kFp4}) {
+    const AttentionProblem p{1, 1, 1, 240, 264, 64, true, pv, QkType::kBf16, OutputType::kF32};
+    Case c = make_case(p, 1, 93);
+    for (std::int64_t i = 0; i < 240; ++i) c.q_data[static_cast<std::size_t>(c.q_at(c.q, 0, 0, i))] = to_bf16(1.0F);
+    // Row i sees keys 0 .. 24 + i: rows 0 to 115 minus infinity alone, and those from 200 on a NaN too.
+    const auto key = [&](std::int64_t j) { return static_cast<std::size_t>(c.kv_at(0, 0, j)); };
+    for (std::int64_t j = 0; j < 140; ++j) c.k_data[key(j)] = to_bf16(-kInfinity);
+    c.k_data[key(224) + 1] = Bf16{0x7fc0};
+    const Dense want = reference_of(c);
+    for (const std::size_t index : legal_tactics(p)) {
+      const auto got = run_on_device(c, name_at(index));
+      ASSERT_TRUE(got.ok());
+      for (std::size_t i = 0; i < 240; ++i) {
+        const double lse = got->dense.lse[i];
+        ASSERT_TRUE(i < 116   ? lse == -kInfinity
+                    : i < 200 ? std::fabs(lse - want.lse[i]) < 1e-3
+                              : std::isnan(lse))
+            << name_at(index) << " row " << i << ": " << lse << " for " << want.lse[i];
+        for (std::size_t d = 0; d < 64; ++d) {
+          const double o = got->dense.o[i * 64 + d];
+          ASSERT_TRUE(i < 116   ? o == 0
+                      : i < 200 ? std::isfinite(o)
+                                : std::isnan(o))
+              << name_at(index) << " row " << i << ": " << o;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(AttentionFrontDoor, NaNsStayInTheRowsAndSequencesThatSeeThem) {
   const Bf16 nan{0x7fc0};
   const AttentionProblem p{1, 1, 1, 256, 256, 64, true, kBf16, QkType::kBf16, OutputType::kBf16};

@@ -4,7 +4,8 @@
 // in the CSV; TFLOP/s counts visible pairs alone, preparation of fp8 and fp4 operands included ("both") or not
 // ("attend"); "prepare" is that alone, in microseconds. Exit status: 0, 77 skipped.
 // An H200 may draw 700 W: it runs at full clocks for some 60 ms, then at what that allows. --regimes times a kernel of
-// each kind (tile_kv 128, no split) by itself in both: the first replays after a pause, and those after half a second.
+// each kind (tile_kv 128, no split; or what --only names) by itself in both: the first replays after a pause, and those
+// after half a second; the samples of each median are in the CSV.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -31,8 +32,8 @@ struct Timed {
   Tactic tactic;
   Part part;
   cuda::Graph graph;
-  std::vector<double> samples_us;
-  double burst_us = 0, sustained_us = 0;  // of --regimes
+  std::vector<double> samples_us = {};
+  std::vector<double> burst_us = {}, sustained_us = {};  // of --regimes
 };
 
 const char* name(Part part) {
@@ -44,16 +45,26 @@ double median(std::vector<double> samples) {
   return samples[samples.size() / 2];
 }
 
-/// Medians of the first 7 replays after a pause, and of those in the last third of half a second.
+std::string join(const std::vector<double>& samples) {
+  std::string text;
+  char number[32];
+  for (const double sample : samples) {
+    std::snprintf(number, sizeof number, "%s%.2f", text.empty() ? "" : ";", sample);
+    text += number;
+  }
+  return text;
+}
+
+/// The first 7 replays after a pause, and those in the last third of half a second.
 void time_alone(const cuda::Timer& timer, Timed& t) {
   using Clock = std::chrono::steady_clock;
   std::this_thread::sleep_for(std::chrono::milliseconds(250));
   const auto next = [&] { t.samples_us.push_back(require(timer.warm_ns(t.graph), "timing") / 1e3); };
   for (int i = 0; i < 7; ++i) next();
-  t.burst_us = median(t.samples_us);
+  t.burst_us = t.samples_us;
   for (const auto begin = Clock::now(); Clock::now() - begin < std::chrono::milliseconds(450);) next();
   const auto last = static_cast<std::ptrdiff_t>(t.samples_us.size() / 3);
-  t.sustained_us = median({t.samples_us.end() - last, t.samples_us.end()});
+  t.sustained_us = {t.samples_us.end() - last, t.samples_us.end()};
 }
 
 int run(int argc, char** argv) {
@@ -91,7 +102,8 @@ int run(int argc, char** argv) {
     return 2;
   }
   std::fprintf(csv, "%s\n",
-               regimes ? "seq,causal,qk,pv,part,tactic,burst_tflops,burst_us,sustained_tflops,sustained_us"
+               regimes ? "seq,causal,qk,pv,part,tactic,burst_tflops,burst_us,sustained_tflops,sustained_us,"
+                         "burst_samples_us,sustained_samples_us"
                        : "batch,heads,seq,dim,causal,qk,pv,part,tactic,tflops,median_us,samples_us");
   cuda::Timer timer = require(cuda::Timer::create(0), "timer");
   const auto& facts = require(sm90::device_facts(0), "device");
@@ -116,8 +128,8 @@ int run(int argc, char** argv) {
                                      std::string(pinch::to_string(kernel.kind.pv)) + " " + sm90::to_string(tactic);
             if (name.find(only) == std::string::npos) continue;
             const auto& tile = kernel.tile;
-            if (regimes && (tile.tile_kv != 128 || tile.chunks > 1 || tile.exp2 != Exp2::kHardware ||
-                            schedule == sm90::Schedule::kStatic))
+            if (regimes && schedule == sm90::Schedule::kStatic) continue;
+            if (regimes && only.empty() && (tile.tile_kv != 128 || tile.chunks > 1 || tile.exp2 != Exp2::kHardware))
               continue;
             if (!sm90::illegal(kernel.kind, tactic).empty()) continue;
             AttentionData& d = data_of(kernel);
@@ -131,7 +143,7 @@ int run(int argc, char** argv) {
                 return sm90::launch(kernel, tactic, d.shape.problem, d.call(), *facts, 0, stream, part);
               }),
                                           "capture");
-              timed.push_back({&kernel, tactic, part, std::move(graph), {}});
+              timed.push_back({&kernel, tactic, part, std::move(graph)});
             }
           }
         }
@@ -158,10 +170,11 @@ int run(int argc, char** argv) {
           const std::string what =
               std::to_string(seq) + (causal ? ",1," : ",0,") + std::string(pinch::to_string(t.kernel->kind.qk)) + "," +
               std::string(pinch::to_string(t.kernel->kind.pv)) + "," + name(t.part) + "," + sm90::to_string(t.tactic);
-          std::fprintf(csv, "%s,%.1f,%.2f,%.1f,%.2f\n", what.c_str(), counted / t.burst_us / 1e6, t.burst_us,
-                       counted / t.sustained_us / 1e6, t.sustained_us);
+          const double burst = median(t.burst_us), sustained = median(t.sustained_us);
+          std::fprintf(csv, "%s,%.1f,%.2f,%.1f,%.2f,\"%s\",\"%s\"\n", what.c_str(), counted / burst / 1e6, burst,
+                       counted / sustained / 1e6, sustained, join(t.burst_us).c_str(), join(t.sustained_us).c_str());
           std::printf("%-96s burst %7.1f sustained %7.1f TFLOP/s, %9.1f %9.1f us\n", what.c_str(),
-                      counted / t.burst_us / 1e6, counted / t.sustained_us / 1e6, t.burst_us, t.sustained_us);
+                      counted / burst / 1e6, counted / sustained / 1e6, burst, sustained);
           continue;
         }
         const double us = median(t.samples_us);
@@ -169,9 +182,7 @@ int run(int argc, char** argv) {
         const std::string qk(pinch::to_string(t.kernel->kind.qk)), pv(pinch::to_string(t.kernel->kind.pv));
         std::fprintf(csv, "4,16,%d,%d,%d,%s,%s,%s,%s,%.1f,%.2f,\"", seq, dim, causal, qk.c_str(), pv.c_str(), part,
                      sm90::to_string(t.tactic).c_str(), flops / us / 1e6, us);
-        for (std::size_t i = 0; i < t.samples_us.size(); ++i)
-          std::fprintf(csv, "%s%.2f", i == 0 ? "" : ";", t.samples_us[i]);
-        std::fprintf(csv, "\"\n");
+        std::fprintf(csv, "%s\"\n", join(t.samples_us).c_str());
         std::printf("%6d %-6s %-4s %-4s %-6s %7.1f TFLOP/s %9.1f us  %s\n", seq, causal ? "causal" : "full", qk.c_str(),
                     pv.c_str(), part, flops / us / 1e6, us, sm90::to_string(t.tactic).c_str());
       }

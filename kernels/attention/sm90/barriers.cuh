@@ -42,8 +42,14 @@ __device__ __forceinline__ void wait_for_warp_as([[maybe_unused]] unsigned what,
 __device__ __forceinline__ void arrive(const uint64_t& barrier) {
   ptx::mbarrier_arrive(ptx::shared_address(&barrier));
 }
+// Lanes of a warp that arrive at a barrier for it. racecheck wants them all (kernels/gemm_bf16_fp4/sm90/kernel.cuh).
+#ifdef PINCH_EVERY_LANE_ARRIVES
+inline constexpr int kArrivingLanes = 32;
+#else
+inline constexpr int kArrivingLanes = 1;
+#endif
 __device__ __forceinline__ void arrive_warp(const uint64_t& barrier) {
-  if (threadIdx.x % 32 == 0) arrive(barrier);
+  if (kArrivingLanes == 32 || threadIdx.x % 32 == 0) arrive(barrier);
 }
 
 // A word of shared memory for the whole warp, read by the lane that arrive_warp() arrives with: the arrival then orders

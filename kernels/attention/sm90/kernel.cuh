@@ -286,7 +286,8 @@ __device__ __forceinline__ void Consumer<T>::run() {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const float sum = softmax.total(r);
-        const bool none = visible[r] + 2 * (lane % 4) <= 0;
+        // Every score minus infinity; or no key, where a scale that is NaN makes the sum one too.
+        const bool none = sum == 0.0F || visible[r] + 2 * (lane % 4) <= 0;
         factor[r] = none ? 0.0F : __fdividef(value_scale, sum);
         lse[r] = none ? -__builtin_huge_valf() : softmax.log_sum_exp(r, sum);
       }
@@ -360,21 +361,26 @@ __global__ void __launch_bounds__(T::kThreads, 1)
     const auto init = [](uint64_t& barrier, int arrivals) {
       ptx::mbarrier_init(ptx::shared_address(&barrier), static_cast<uint32_t>(arrivals));
     };
+    const auto init_for_warps = [&](uint64_t& barrier, int warps) { init(barrier, warps * kArrivingLanes); };
     for (int stage = 0; stage < T::kQStages; ++stage) {
       for (int w = 0; w < T::kConsumers; ++w) {
         init(shared.barriers.q_full[stage][w], 1);
-        init(shared.barriers.q_empty[stage][w], 4);
+        init_for_warps(shared.barriers.q_empty[stage][w], 4);
       }
     }
     for (int stage = 0; stage < T::kStages; ++stage) {
       init(shared.barriers.k_full[stage], 1);
-      init(shared.barriers.v_full[stage], T::kPv == PvType::kFp4 ? T::kDecodeWarps : 1);
-      init(shared.barriers.k_empty[stage], T::kConsumers * 4);
-      init(shared.barriers.v_empty[stage], T::kConsumers * 4);
+      if constexpr (T::kPv == PvType::kFp4) {
+        init_for_warps(shared.barriers.v_full[stage], T::kDecodeWarps);
+      } else {
+        init(shared.barriers.v_full[stage], 1);
+      }
+      init_for_warps(shared.barriers.k_empty[stage], T::kConsumers * 4);
+      init_for_warps(shared.barriers.v_empty[stage], T::kConsumers * 4);
     }
     for (int buffer = 0; buffer < 2; ++buffer) {
       init(shared.barriers.codes_full[buffer], 1);
-      init(shared.barriers.codes_empty[buffer], T::kDecodeWarps);
+      init_for_warps(shared.barriers.codes_empty[buffer], T::kDecodeWarps);
     }
     ptx::fence_mbarrier_init();
   }

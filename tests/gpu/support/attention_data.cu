@@ -47,6 +47,15 @@ __global__ void poison_between(std::uint16_t* to, std::int64_t count, std::int64
   }
 }
 
+// Two columns of every row: the first is `low` where a row is sunk and 0 elsewhere, the other is `unit`.
+__global__ void sink_rows(std::uint16_t* to, std::int64_t batch_stride, std::int64_t head_stride,
+                          std::int64_t row_stride, int column, int period, int phase, int from, float low, float unit) {
+  const int row = static_cast<int>(blockIdx.x);
+  std::uint16_t* at = to + kGuard + blockIdx.z * batch_stride + blockIdx.y * head_stride + row * row_stride;
+  at[column] = to_bf16(row % period == phase || row >= from ? low : 0).bits;
+  at[1 - column] = to_bf16(unit).bits;
+}
+
 struct Counts {
   double error2, norm2;
   unsigned long long wrong_class, outside;
@@ -174,11 +183,24 @@ AttentionData::AttentionData(const AttentionShape& s, std::uint64_t seed) : shap
       poison_between<<<1024, 256>>>(to->data(), kv_layout_.extent, kv_layout_.batch, kv_layout_.head, kv_layout_.row, 1,
                                     static_cast<int>(p.kv_heads), static_cast<int>(kv_rows), static_cast<int>(p.dim),
                                     cu_kv_[cu_kv_.size() - 2], cu_kv_.back());
+  if (s.minus_infinity) {
+    const bool fp8 = p.qk == QkType::kFp8;
+    const float low = fp8 ? -1e20F : -INFINITY, unit = fp8 ? 1e20F : 1;
+    const auto sink = [&](DeviceBuffer<std::uint16_t>& to, const Layout& l, std::int64_t heads, std::int64_t rows,
+                          int column, int period, int phase, std::int64_t from) {
+      const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(heads), static_cast<unsigned>(p.batch));
+      sink_rows<<<grid, 1>>>(to.data(), l.batch, l.head, l.row, column, period, phase, static_cast<int>(from), low,
+                             unit);
+      PINCH_CUDA_CHECK(cudaGetLastError());
+    };
+    sink(q_, q_layout_, p.heads, p.seq, 0, 3, 1, p.seq);
+    sink(k_, kv_layout_, p.kv_heads, p.kv_seq, 1, 5, 2, p.kv_seq - 130);
+  }
   const std::size_t o_bytes = static_cast<std::size_t>(o_layout_.extent) * (p.output == OutputType::kF32 ? 4 : 2);
   o_ = DeviceBuffer<std::uint8_t>((o_bytes + 3) / 4 * 4);
   lse_ = DeviceBuffer<float>(static_cast<std::size_t>(p.batch * p.heads * (p.seq + 3)));
   workspace_ = DeviceBuffer<std::uint8_t>(sm90::workspace_bytes(p));
-  workspace_.fill_bytes(0xA5);
+  if (!s.raw_workspace) workspace_.fill_bytes(0xA5);
   PINCH_CUDA_CHECK(cudaMemset(workspace_.data(), 0, sm90::kCounterBytes));
   const auto elements = static_cast<std::size_t>(p.batch * p.heads * p.seq);
   expected_ = DeviceBuffer<double>(elements * static_cast<std::size_t>(p.dim));

@@ -18,6 +18,10 @@ struct AttentionShape {
   int row_padding = 0;        // elements between rows, of 8
   float sigma = 1;            // of the scores
   bool nan_past_end = false;  // with variable lengths: what follows the keys and values of each sequence is NaN
+  // Every third query's scores are minus infinity, and every fifth key's and the last 130's (qk = fp8: 1e20 times
+  // 1e20, which overflows where scores are scaled). Not with variable lengths.
+  bool minus_infinity = false;
+  bool raw_workspace = false;  // not written before preparation is, so that initcheck sees what that leaves out
 };
 
 struct AttentionVerdict {

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kTile) reference(AttentionView view, double* o
         key < row.visible ? score(view, row, key, exact, exact) * static_cast<double>(view.scale) : -INFINITY;
     const double top = fmax(m, block_max(s)), decay = m == top ? 1 : exp(m - top);
     m = top;
-    p[t] = exp(s - m);
+    p[t] = exp(m == -INFINITY ? s : s - m);  // nothing seen yet
     const double tile_sum = block_sum(p[t]);
     l = l * decay + tile_sum;
     sum *= decay;
@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(kTile) reference(AttentionView view, double* o
     __syncthreads();
   }
   const std::int64_t at = (static_cast<std::int64_t>(b) * view.heads + h) * view.seq + query;
-  if (t < view.dim) o[at * view.dim + t] = row.visible == 0 ? 0 : sum / l;
-  if (t == 0) lse[at] = row.visible == 0 ? -INFINITY : m + log(l);
+  if (t < view.dim) o[at * view.dim + t] = l == 0 ? 0 : sum / l;
+  if (t == 0) lse[at] = l == 0 ? -INFINITY : m + log(l);
 }
 
 // Largest magnitude of each (batch, head), a block each.
@@ -204,8 +204,8 @@ __global__ void __launch_bounds__(kTile) emulation(AttentionView view, Emulated 
   const double unit = view.pv == PvType::kBf16  ? 1.0
                       : view.pv == PvType::kFp8 ? static_cast<double>(fp8_scale(amax_v))
                                                 : 1.0 / (448.0 * 6.0) / static_cast<double>(fp4_v_global(amax_v));
-  if (t < view.dim) o[at * view.dim + t] = row.visible == 0 ? 0 : sum * unit / l;
-  if (t == 0) lse[at] = row.visible == 0 ? -INFINITY : (static_cast<double>(m - offset) + log2(l)) * 0.6931471805599453;
+  if (t < view.dim) o[at * view.dim + t] = l == 0 ? 0 : sum * unit / l;
+  if (t == 0) lse[at] = l == 0 ? -INFINITY : (static_cast<double>(m - offset) + log2(l)) * 0.6931471805599453;
 }
 
 dim3 rows_grid(const AttentionView& view) {
