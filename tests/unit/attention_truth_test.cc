@@ -92,11 +92,13 @@ TEST(AttentionTruth, PicksArePinned) {
   for (const std::int64_t seq : {4096, 8192}) {
     for (const bool causal : {false, true}) {
       EXPECT_EQ(pick(seq, causal, PvType::kBf16, QkType::kBf16),
-                "q128/kv128/stages2/hardware/linear/split1of1/chunks1/threshold0/dynamic/heads0");
+                seq == 8192 && !causal
+                    ? "q128/kv144/stages2/hardware/linear/split1of1/chunks1/threshold0/dynamic/heads0"
+                    : "q128/kv128/stages2/hardware/linear/split7of8/chunks8/threshold0/dynamic/heads0");
       EXPECT_EQ(pick(seq, causal, PvType::kFp8, QkType::kBf16),
-                "q128/kv128/stages3/hardware/linear/split1of1/chunks1/threshold0/dynamic/heads0");
+                "q128/kv128/stages2/hardware/linear/split1of1/chunks1/threshold0/dynamic/heads0");
       EXPECT_EQ(pick(seq, causal, PvType::kFp8, QkType::kFp8),
-                "q128/kv128/stages3/hardware/linear/split1of1/chunks1/threshold0/dynamic/heads0");
+                "q128/kv128/stages2/hardware/linear/split1of1/chunks1/threshold0/dynamic/heads0");
       EXPECT_EQ(pick(seq, causal, PvType::kFp4, QkType::kBf16),
                 "q128/kv128/stages2/hardware/log/split1of1/chunks1/threshold0/dynamic/heads0");
     }

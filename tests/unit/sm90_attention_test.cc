@@ -55,6 +55,29 @@ TEST(Sm90Attention, EveryKindHasACoreKernel) {
   }
 }
 
+// Splits that read different parts of P. The device tests run every listed kernel.
+TEST(Sm90Attention, EveryLegalSplitOf128KeysIsListed) {
+  int found = 0;
+  for (const int dim : {64, 128}) {
+    for (const auto& [qk, pv] : {std::pair{QkType::kBf16, PvType::kBf16}, std::pair{QkType::kBf16, PvType::kFp8},
+                                 std::pair{QkType::kFp8, PvType::kFp8}, std::pair{QkType::kBf16, PvType::kFp4}}) {
+      const Kind kind{dim, qk, pv};
+      const int steps = 128 / step_keys(pv);
+      for (int read = 1; read < steps; ++read) {
+        const Tile tile{.split_numerator = read, .split_denominator = steps, .chunks = steps};
+        if (!illegal(kind, tile).empty()) continue;
+        const auto same = [&](const ListedTile& row) {
+          return row.kind == kind && row.tile.tile_kv == 128 && handoff(row.tile, pv).read == read;
+        };
+        EXPECT_TRUE(std::any_of(listed_tiles().begin(), listed_tiles().end(), same))
+            << dim << " " << to_string(qk) << " " << to_string(pv) << " " << read << "/" << steps;
+        ++found;
+      }
+    }
+  }
+  EXPECT_EQ(found, 2 * 7 + 2 * 3) << "bf16 at both dims, fp8 at dim 64";
+}
+
 TEST(Sm90Attention, RefusalsAreNamed) {
   const Kind bf16{128, QkType::kBf16, PvType::kBf16}, fp8{128, QkType::kBf16, PvType::kFp8};
   const auto why = [](Kind kind, auto change) {
@@ -78,6 +101,7 @@ TEST(Sm90Attention, RefusalsAreNamed) {
   EXPECT_THAT(why(bf16, [](K, T t) { t.quant = Quant::kLog; }), StartsWith("quant: "));
   EXPECT_THAT(why(bf16, [](K, T t) { t.split_numerator = 2; }), StartsWith("split "));
   EXPECT_THAT(why(bf16, [](K, T t) { t.split_numerator = 0; }), StartsWith("split "));
+  EXPECT_THAT(why(fp8, [](K, T t) { t.split_denominator = 2, t.chunks = 2; }), StartsWith("split must be 1 "));
   EXPECT_THAT(why(bf16, [](K, T t) { t.chunks = 3; }), StartsWith("chunks "));
   EXPECT_THAT(why(bf16, [](K, T t) { t.split_denominator = 2; }), StartsWith("handoff: "));
   EXPECT_THAT(why(bf16, [](K, T t) { t.split_denominator = 2, t.chunks = 2, t.read_ahead = 1; }),
@@ -91,7 +115,7 @@ TEST(Sm90Attention, RefusalsAreNamed) {
 TEST(Sm90Attention, TheHandoffHoldsForEveryLegalSplit) {
   int legal = 0, refused = 0, smallest = 1000;
   for (const PvType pv : {PvType::kBf16, PvType::kFp8, PvType::kFp4}) {
-    const Kind kind{128, QkType::kBf16, pv};
+    const Kind kind{pv == PvType::kFp8 ? 64 : 128, QkType::kBf16, pv};  // dim 128 has no split with fp8
     for (int tile_kv = 32; tile_kv <= 256; tile_kv += 16) {
       for (int chunks = 1; chunks <= 16; ++chunks) {
         for (int d = 1; d <= 16; ++d) {
