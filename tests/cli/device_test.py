@@ -79,15 +79,19 @@ class WithDevice(CliTest):
         self.assertIs(self.json_of(*arguments, "--output", "f32")["cached"], False)
 
     def test_the_rungs_read_the_kernels_that_run(self):
-        arguments = ("tune", "gemm", "--m", 512, "--n", 4096, "--k", 4096, "--device", "cuda", "--budget", 0.5, "--skip", "pipeline")
-        found = {finding["rung"]: finding for finding in self.json_of(*arguments, "--db", self.folder / "pinch.sqlite")["findings"]}
-        evidence = found["schedule"]["evidence"]
-        self.assertIn("wgmma_kernel", evidence["kernel"], "the streaming kernel ends at 32 rows")
-        self.assertEqual((evidence["role"], evidence["warps"] in (2, 4)), ("consumer", True))
-        self.assertGreater(evidence["pipes"]["tensor"], 0.3)
-        self.assertIn(found["schedule"]["verdict"], ("headroom", "ruled_out"))
-        self.assertIn("left out by --skip pipeline", found["pipeline"]["why"])
-        self.assertLessEqual(sum(finding["bound_percent"] or 0 for finding in found.values() if finding["verdict"] == "headroom"), 100)
+        # The streaming kernel ends at 32 rows, has no roles, and its products stand behind branches.
+        for rows, kernel, role, branches in ((512, "wgmma_kernel", "consumer", False), (1, "stream_kernel", "", True)):
+            arguments = ("tune", "gemm", "--m", rows, "--n", 4096, "--k", 4096, "--device", "cuda", "--budget", 0.5, "--skip", "pipeline")
+            found = {finding["rung"]: finding for finding in self.json_of(*arguments, "--db", self.folder / "pinch.sqlite")["findings"]}
+            evidence = found["schedule"]["evidence"]
+            self.assertIn(kernel, evidence["kernel"])
+            self.assertEqual((evidence["role"], evidence["branches"]), (role, branches))
+            self.assertIn(evidence["warps"], (2, 3, 4, 6, 8))
+            self.assertGreater(evidence["pipes"]["tensor"], 0.1 if branches else 0.3)
+            for rung in ("schedule", "algebra"):
+                self.assertIn(found[rung]["verdict"], ("headroom", "ruled_out"))
+            self.assertIn("left out by --skip pipeline", found["pipeline"]["why"])
+            self.assertLessEqual(sum(finding["bound_percent"] or 0 for finding in found.values() if finding["verdict"] == "headroom"), 100)
 
 
 class AttentionWithDevice(CliTest):
