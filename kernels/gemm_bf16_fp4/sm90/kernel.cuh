@@ -178,19 +178,25 @@ inline constexpr int kArrivingLanes = 32;
 inline constexpr int kArrivingLanes = 1;
 #endif
 
-// Tells every producer of the cluster that this warp no longer reads the stage.
+// Tells every producer of the cluster that this warp no longer reads the stage, if it is `read`: no branch around it.
 template <typename T>
-__device__ __forceinline__ void release_stage(SharedStorage<T>& shared, int stage) {
+__device__ __forceinline__ void release_stage(uint32_t empty, bool read) {
   const int lane = threadIdx.x % 32;
   __syncwarp();  // all lanes have read
-  const uint32_t empty = ptx::shared_address(&shared.empty[stage]);
   if constexpr (T::kCluster > 1 && kArrivingLanes == 32) {
-    for (int cta = 0; cta < T::kCluster; ++cta) ptx::mbarrier_arrive_cluster(ptx::mapa(empty, cta));
+    for (int cta = 0; cta < T::kCluster; ++cta)
+      if (read) ptx::mbarrier_arrive_cluster(ptx::mapa(empty, cta));
   } else if constexpr (T::kCluster > 1) {
-    if (lane < T::kCluster) ptx::mbarrier_arrive_cluster(ptx::mapa(empty, lane));
+    if (read && lane < T::kCluster) ptx::mbarrier_arrive_cluster(ptx::mapa(empty, lane));
   } else {
-    if (kArrivingLanes == 32 || lane == 0) ptx::mbarrier_arrive(empty);
+    if (read && (kArrivingLanes == 32 || lane == 0)) ptx::mbarrier_arrive(empty);
   }
+}
+
+// The same value, of which the compiler cannot see how it came about: it is kept, not computed again at each use.
+__device__ __forceinline__ uint32_t kept(uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
 }
 
 // One thread's part of a 64 x 64 weight tile, as stored.
@@ -235,9 +241,13 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
   WeightSlab<T::kFormat> incoming[T::kRowBlocks];  // the slab after: read early, so that decoding never waits for it
   uint32_t fragments[2][T::kGroup][T::kRowBlocks][4];
 
-  const uint32_t codes = ptx::shared_address(shared.codes[0][warpgroup * T::kRowBlocks][0]) + thread * 16;
-  const uint32_t scales =
-      ptx::shared_address(shared.scales[0][warpgroup * T::kRowBlocks][0]) + thread / 4 * (T::kScaleTileBytes / 32);
+  const uint32_t codes = kept(ptx::shared_address(shared.codes[0][warpgroup * T::kRowBlocks][0]) + thread * 16);
+  const uint32_t scales = kept(ptx::shared_address(shared.scales[0][warpgroup * T::kRowBlocks][0]) +
+                               thread / 4 * (T::kScaleTileBytes / 32));
+  const uint32_t full = kept(ptx::shared_address(&shared.full[0]));
+  const uint32_t empty = kept(ptx::shared_address(&shared.empty[0]));
+  const uint32_t activations = kept(ptx::wgmma_descriptor_swizzle128(ptx::shared_address(shared.activations[0][0])));
+  const uint32_t nvfp4_exponent = kept(params.nvfp4_exponent);
   auto load_weights = [&](int stage, int slab) {
 #pragma unroll
     for (int r = 0; r < T::kRowBlocks; ++r)
@@ -254,35 +264,38 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
     for (int i = 0; i < T::kGroup; ++i)
 #pragma unroll
       for (int r = 0; r < T::kRowBlocks; ++r)
-        weights[r].decode((group * T::kGroup + i) % 4, params.nvfp4_exponent, fragments[group % 2][i][r]);
+        weights[r].decode((group * T::kGroup + i) % 4, nvfp4_exponent, fragments[group % 2][i][r]);
   };
-
-  // Most often nobody waits, and two readings of the clock would say so: a traced build asks before.
-  bool is_full = false;
-  const auto ask_full = [&](const RingPosition<T::kStages>& at) {
-    const uint32_t full = ptx::shared_address(&shared.full[at.stage]);
-    if constexpr (kTraced) is_full = __all_sync(0xFFFFFFFF, ptx::mbarrier_test_wait_parity(full, at.parity));
-  };
-  const auto wait_full = [&](const RingPosition<T::kStages>& at) {
-    if (kTraced && is_full) return;
-    PINCH_TRACE_WAIT(TraceWait::kFull);
-    wait_for_warp(ptx::shared_address(&shared.full[at.stage]), at.parity);
+  const auto descriptor_of = [&](int stage) {
+    return kept(activations + stage * static_cast<int>(sizeof(shared.activations[0]) >> 4));
   };
 
   PINCH_TRACE_STEP(TraceRole::kConsumer, segment.k_begin);  // up to the first product
-  wait_full(ring);
+  {
+    PINCH_TRACE_WAIT(TraceWait::kFull);
+    wait_for_warp(full + ring.stage * 8, ring.parity);
+  }
   load_weights(ring.stage, 0);
   take_weights();
   if constexpr (T::kGroup == 4) load_weights(ring.stage, 1);
   decode_group(0);
 
+  // The chain from a group's products through decoding to the next ones has no slack, so what of the loop can be
+  // elsewhere does not stand in it: the next stage is asked for behind a product, where the warp waits anyway,
+  // descriptors and addresses are made a stage ahead, and the one branch leads to the wait for a stage that was not
+  // full (decision 0096). Stages of four groups have time to wait a group early and to read weights between two
+  // products.
+  constexpr bool kReadsBetween = T::kGroup == 2 && T::kSlabs == 2;
+  constexpr int kWaits = kReadsBetween ? 1 : 0;  // the group that waits for the next stage
   int accumulate = 0;
-  int previous_stage = -1;
+  uint32_t descriptor = descriptor_of(ring.stage);
+  uint32_t previous_empty = empty;
   for (int k = segment.k_begin; k < segment.k_end; ++k) {
     PINCH_TRACE_NOW(begin);
     const RingPosition<T::kStages> next = ring.next();
-    const uint32_t activations =
-        ptx::wgmma_descriptor_swizzle128(ptx::shared_address(shared.activations[ring.stage][0]));
+    // Behind the last stage its own weights are read again, for products that are never issued.
+    const RingPosition<T::kStages> then = k + 1 < segment.k_end ? next : ring;
+    bool is_full = false;
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
       PINCH_TRACE_PHASE(TracePhase::kIssue);
@@ -290,43 +303,41 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
 #pragma unroll
       for (int i = 0; i < T::kGroup; ++i) {
         const int step = group * T::kGroup + i;
-        const uint32_t descriptor = activations + step / 4 * (T::kTileM * 128 >> 4) + step % 4 * kDescriptorStep;
+        const uint32_t at = descriptor + step / 4 * (T::kTileM * 128 >> 4) + step % 4 * kDescriptorStep;
 #pragma unroll
         for (int r = 0; r < T::kRowBlocks; ++r)
-          ptx::Wgmma<T::kTileM>::bf16_rs(sums[r], fragments[group % 2][i][r], descriptor, accumulate);
+          ptx::Wgmma<T::kTileM>::bf16_rs(sums[r], fragments[group % 2][i][r], at, accumulate);
         accumulate = 1;
-        // Here, where the warp waits until the matrix unit takes the next one: all else of the loop is in its way. A
-        // branch here would end the group.
-        if (step == 0) {
-          PINCH_TRACE_STEP_AT(begin, TraceRole::kConsumer, k);
-          ask_full(next);
-        }
+        if (step == 0) PINCH_TRACE_STEP_AT(begin, TraceRole::kConsumer, k);
+        if (step == 0) is_full = ptx::mbarrier_test_wait_parity(full + then.stage * 8, then.parity);
+        if (kReadsBetween && step == 0) load_weights(ring.stage, 1);
+        if (kReadsBetween && step == 4) load_weights(then.stage, 0);
       }
       ptx::wgmma_commit_group();
       PINCH_TRACE_PHASE(TracePhase::kDrain);
       ptx::wgmma_wait_group<1>();
       PINCH_TRACE_PHASE(TracePhase::kDecode);
-      if (group == 0 && previous_stage >= 0) release_stage<T>(shared, previous_stage);
+      if (group == 0) {
+        is_full = __all_sync(0xFFFFFFFF, is_full);
+        release_stage<T>(previous_empty, k > segment.k_begin);
+      }
+      if (group == kWaits && !is_full) {
+        PINCH_TRACE_WAIT(TraceWait::kFull);
+        wait_for_warp(full + then.stage * 8, then.parity);
+      }
       if constexpr (T::kGroup == 4) {
         take_weights();
-        if (k + 1 < segment.k_end) {
-          if (group == 0) wait_full(next);
-          load_weights(next.stage, group);
-        }
+        load_weights(then.stage, group);
       } else {
-        if (group * T::kGroup % 4 == 0) {
-          if (const int slab = group * T::kGroup / 4; slab + 1 < T::kSlabs) {
-            load_weights(ring.stage, slab + 1);
-          } else if (k + 1 < segment.k_end) {
-            wait_full(next);
-            load_weights(next.stage, 0);
-          }
-        }
+        if (!kReadsBetween && group == 0) load_weights(then.stage, 0);
         if ((group + 1) * T::kGroup % 4 == 0) take_weights();
+      }
+      if (group == kGroups - 1) {
+        previous_empty = kept(empty + ring.stage * 8);
+        descriptor = descriptor_of(next.stage);
       }
       decode_group((group + 1) % kGroups);
     }
-    previous_stage = ring.stage;
     ring = next;
   }
   ptx::wgmma_wait_group<0>();
@@ -334,7 +345,7 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
   for (int r = 0; r < T::kRowBlocks; ++r)
 #pragma unroll
     for (int i = 0; i < T::kTileM / 2; ++i) asm volatile("" : "+f"(sums[r][i])::"memory");
-  release_stage<T>(shared, previous_stage);
+  release_stage<T>(previous_empty, true);
 }
 
 template <typename T>
