@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "kernels/gemm_bf16_fp4/cpu/kernels.h"
@@ -189,7 +190,8 @@ CpuTimeModel::CpuTimeModel(std::vector<double> values) : values_(std::move(value
                        .least_k_block = least_k_block,
                        .height = place(heights_, kernel.tile_m),
                        .width = place(widths_, kernel.tile_n),
-                       .one_worker = group.workers == Workers::kOne});
+                       .one_worker = group.workers == Workers::kOne,
+                       .isa = kernel.isa});
   }
 }
 
@@ -279,6 +281,9 @@ Estimate CpuTimeModel::estimate(std::size_t tactic, const GemmProblem& problem, 
 std::optional<RankedTactic> CpuTimeModel::cheapest(const GemmProblem& problem, const Resources& resources) const {
   constexpr std::size_t kMaxGroups = 256, kMaxSizes = 32;
   const auto groups = cpu_tactic_groups();
+  const auto tactics = cpu_tactics();
+  const auto& choice = cpu_choice();
+  if (!choice.ok()) return std::nullopt;
   PINCH_ASSERT(groups.size() <= kMaxGroups && heights_.size() <= kMaxSizes && widths_.size() <= kMaxSizes,
                "raise the limit");
   // No tactic of a group takes less than its bound: estimate() with the work spread evenly over all threads, which
@@ -296,6 +301,10 @@ std::optional<RankedTactic> CpuTimeModel::cheapest(const GemmProblem& problem, c
   std::size_t promising = 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const Bound& bound = bounds_[g];
+    if (!choice->allows(bound.isa)) {
+      bounds[g] = std::numeric_limits<double>::infinity();
+      continue;
+    }
     const double tall = tiles_m[bound.height], wide = tiles_n[bound.width];
     const double rows = tall * heights_[bound.height], channels = wide * widths_[bound.width];
     const double read_ns = bound.one_worker ? read_one : read_all;  // one weight
@@ -317,7 +326,7 @@ std::optional<RankedTactic> CpuTimeModel::cheapest(const GemmProblem& problem, c
   std::optional<RankedTactic> best;
   const auto look_at = [&](std::size_t g) {
     for (std::size_t tactic = groups[g].first; tactic < groups[g].last; ++tactic) {
-      if (refusal(cpu_tactics()[tactic], problem, resources) != Refusal::kNone) continue;
+      if (refusal(tactics[tactic], problem, resources) != Refusal::kNone) continue;
       const RankedTactic candidate{tactic, estimate(tactic, problem, resources.threads)};
       const bool before = !best || candidate.estimate.cost < best->estimate.cost ||
                           (candidate.estimate.cost == best->estimate.cost && tactic < best->index);
@@ -327,7 +336,8 @@ std::optional<RankedTactic> CpuTimeModel::cheapest(const GemmProblem& problem, c
   // The most promising group first, so that few others remain under its estimate.
   look_at(promising);
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (g != promising && !(best && bounds[g] > best->estimate.cost)) look_at(g);
+    const bool allowed = bounds[g] < std::numeric_limits<double>::infinity();
+    if (g != promising && allowed && !(best && bounds[g] > best->estimate.cost)) look_at(g);
   }
   return best;
 }

@@ -71,6 +71,7 @@ class CpuTimeModel {
     int least_k_block;
     std::uint8_t height, width;  // places of tile_m and tile_n in heights_ and widths_
     bool one_worker;
+    CpuIsa isa;
   };
   [[nodiscard]] double overlapped(double a, double b) const;
 

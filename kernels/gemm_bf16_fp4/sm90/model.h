@@ -1,6 +1,7 @@
 // Cost models of the `sm90` family: what a tactic takes without running it. docs/design/tactics.md explains the terms.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -82,6 +83,7 @@ class TimeModel {
     bool wgmma = false;
     int tile_n = 0, tile_m = 0, tile_k = 0;  // a streaming kernel: of a row group; rows it takes; 64
     int cluster = 1, cluster_k = 1;
+    std::size_t cluster_log2 = 0;
     // Inverses, because divisions are most of what a bound costs. Streaming: 64-row tiles that a multiprocessor's teams
     // take at once; warps of a team.
     double per_tile_n = 1, per_tile_m = 1, per_tile_k = 1, per_cluster_k = 1, per_round = 1, per_k_warps = 1;
@@ -104,6 +106,7 @@ class TimeModel {
     std::size_t format = 0;
     int sm_count = 0;
     double per_sm = 0;
+    std::array<double, 4> per_capacity{};  // by cluster_log2
   };
   [[nodiscard]] Bound bound(const Kernel& kernel, const Sizes& sizes) const;
   /// Before power.

@@ -41,6 +41,9 @@ struct WgmmaDevice {
   int sm_count;
 };
 
+// A stream-k worker's share of k: below, the reduction costs more than it saves.
+inline constexpr int kFewestColumns = 256;
+
 // Of a legal tactic, problem and device.
 inline Schedule make_schedule(const WgmmaTactic& tactic, const WgmmaProblem& problem, const WgmmaDevice& device) {
   const WgmmaTile& tile = tactic.tile;
@@ -63,7 +66,6 @@ inline Schedule make_schedule(const WgmmaTactic& tactic, const WgmmaProblem& pro
     // Whole waves stay whole but for the last, which is cut together with the tiles left over.
     const int waves = tiles / capacity;
     s.shared_tiles = tiles - std::max(0, waves - 1) * capacity;
-    constexpr int kFewestColumns = 256;  // a worker's share of k: below, the reduction costs more than it saves
     const std::int64_t iterations = static_cast<std::int64_t>(s.shared_tiles) * s.k_iterations;
     s.workers = static_cast<int>(std::clamp<std::int64_t>(iterations * tile.tile_k / kFewestColumns, 1, capacity));
   }

@@ -1,6 +1,7 @@
 // TimeModel of model.h.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -152,6 +153,7 @@ TimeModel::TimeModel(std::vector<double> values) : values_(std::move(values)) {
       kernel.tile_m = tile.tile_m;
       kernel.tile_k = tile.tile_k;
       kernel.cluster = tile.cluster_n * tile.cluster_k;
+      kernel.cluster_log2 = static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(kernel.cluster)));
       kernel.cluster_k = tile.cluster_k;
       kernel.per_tile_n = 1.0 / kernel.tile_n;
       kernel.per_tile_m = 1.0 / kernel.tile_m;
@@ -325,6 +327,13 @@ double TimeModel::stream_ns(std::size_t kernel, const StreamTactic& t, const Mod
          (t.split_k > 1 ? at(kStreamSplit) + at(kClusterLaunch) : 0) + (t.balance == 1 ? at(kBalance) : 0);
 }
 
+// Clusters of 1, 2, 4 and 8 CTAs that run at once, inverse.
+std::array<double, 4> inverse_capacities(int sm_count) {
+  std::array<double, 4> inverse{};
+  for (std::size_t log2 = 0; log2 < inverse.size(); ++log2) inverse[log2] = 1.0 / std::max(1, sm_count >> log2);
+  return inverse;
+}
+
 // The least of two that no schedule beats: whole tiles, or the work spread evenly and what sharing tiles costs at
 // least. Terms that can only add are left out.
 TimeModel::Bound TimeModel::bound(const Kernel& kernel, const Sizes& sizes) const {
@@ -348,11 +357,16 @@ TimeModel::Bound TimeModel::bound(const Kernel& kernel, const Sizes& sizes) cons
   if (sizes.sm_count < kernel.cluster) return {std::numeric_limits<double>::infinity()};
   const double k_iterations = count(sizes.k * kernel.per_tile_k);
   const double tiles = count(sizes.m * kernel.per_tile_m) * count(sizes.n * kernel.per_tile_n);
-  const double shares = tiles / (sizes.sm_count / kernel.cluster);  // tiles a cluster
+  const double shares = tiles * sizes.per_capacity[kernel.cluster_log2];  // tiles a cluster
+  const double waves = count(shares);
   const double copied = std::max(tiles * k_iterations * kernel.l2_ns[sizes.format], sizes.dram_ns);
-  const double whole = overlapped(ceiling(shares) * count(k_iterations * kernel.per_cluster_k) * computing_ns, copied,
-                                  values_[kOverlap]);
-  const double fixed = kernel.fixed_ns + kernel.store_ns * sizes.output_bytes;
+  const double whole =
+      overlapped(waves * count(k_iterations * kernel.per_cluster_k) * computing_ns, copied, values_[kOverlap]);
+  // Some cluster ends as many tiles as there are waves, and starts as many; with fewer columns than a share of stream-k
+  // the model counts fewer starts.
+  const double starts = sizes.k < kFewestColumns ? 1 : waves;
+  const double fixed = kernel.fixed_ns + (starts - 1) * values_[kTile] + waves * kernel.store_ns * sizes.output_bytes +
+                       starts * kernel.exchange_ns;
   const double even = overlapped(shares * k_iterations * computing_ns, copied, values_[kOverlap]) + kernel.sharing_ns;
   return {fixed + (kernel.cluster_k == 1 ? std::min(whole, even) : whole), fixed + even};
 }
@@ -375,7 +389,8 @@ std::optional<RankedTactic> TimeModel::cheapest(const ModelProblem& call, const 
                     .output_bytes = output_bytes(call.output),
                     .format = static_cast<std::size_t>(call.format),
                     .sm_count = device.wgmma.sm_count,
-                    .per_sm = 1.0 / device.wgmma.sm_count};
+                    .per_sm = 1.0 / device.wgmma.sm_count,
+                    .per_capacity = inverse_capacities(device.wgmma.sm_count)};
   std::array<double, kMostKernels> bounds{}, evens{};
   std::size_t promising = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
