@@ -203,6 +203,51 @@ TEST_F(CudaKernels, AreCompiledOfTheTacticAtEveryLevel) {
               testing::ElementsAre(folder_.path() + "/kernel_${level}", "1", "1", "1", "256", "256", "1", "3"));
 }
 
+TEST_F(CudaKernels, AreKeptUnderWhatTheyWereMadeOf) {
+  const GemmProblem gemm{1, 4096, 4096, Fp4Format::kNvfp4, OutputType::kBf16};
+  const std::string header = "/kernels/gemm_bf16_fp4/sm90/traced/program.cuh";
+  std::filesystem::create_directories(std::filesystem::path(folder_.path() + header).parent_path());
+  std::filesystem::create_directories(folder_.path() + "/include");
+  const auto write = [&](const char* text) { std::ofstream(folder_.path() + header) << text; };
+  write("// one");
+  auto asked = kernel("stream/m1/r2/f4/w8x2/t8/s1/b0");
+  asked.sources = folder_.path();
+  asked.levels = {Level::kOff, Level::kCoarse};
+  asked.kept = folder_.path() + "/kept";
+  const auto first = compile_cuda_gemm(gemm, asked);
+  ASSERT_TRUE(first.ok()) << first.error().message();
+  EXPECT_GT(first->compiled_s, 0);
+  EXPECT_EQ(first->program.argv.front(), folder_.path() + "/kernel_${level}");
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/kernel_detailed"));
+
+  ::setenv("FAKE_NVCC_FAILS", "1", 1);
+  const auto again = compile_cuda_gemm(gemm, asked);
+  ASSERT_TRUE(again.ok()) << again.error().message();
+  EXPECT_EQ(again->compiled_s, 0);
+  EXPECT_EQ(again->tactic, first->tactic);
+  const std::string kept = std::filesystem::path(again->program.argv.front()).parent_path();
+  EXPECT_EQ(std::filesystem::path(kept).parent_path(), asked.kept);
+  EXPECT_TRUE(std::filesystem::exists(kept + "/kernel_off") && std::filesystem::exists(kept + "/kernel_coarse"));
+
+  // A level more, another kernel, another source: each is compiled anew.
+  auto detailed = asked;
+  detailed.levels.push_back(Level::kDetailed);
+  EXPECT_FALSE(compile_cuda_gemm(gemm, detailed).ok());
+  auto other = asked;
+  other.tactic = "stream/m1/r2/f2/w8x2/t8/s1/b0";
+  EXPECT_FALSE(compile_cuda_gemm(gemm, other).ok());
+  write("// two");
+  EXPECT_FALSE(compile_cuda_gemm(gemm, asked).ok());
+
+  ::unsetenv("FAKE_NVCC_FAILS");
+  for (std::size_t i = 0; i < kKept + 3; ++i) {
+    write(std::to_string(i).c_str());
+    ASSERT_TRUE(compile_cuda_gemm(gemm, asked).ok());
+  }
+  const auto count = std::distance(std::filesystem::directory_iterator(asked.kept), {});
+  EXPECT_EQ(static_cast<std::size_t>(count), kKept);
+}
+
 TEST_F(CudaKernels, AreRefusedWithWhatTheCompilerSays) {
   const GemmProblem gemm{1, 4096, 4096, Fp4Format::kNvfp4, OutputType::kBf16};
   EXPECT_FALSE(compile_cuda_gemm(gemm, kernel("wgmma/n1")).ok());

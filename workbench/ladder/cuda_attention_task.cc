@@ -124,9 +124,9 @@ class CudaAttentionTask final : public Task, private Subject {
 
   Result<Waiting> waits(const std::string& tactic, const std::function<bool()>& stop_requested) override {
     PINCH_ASSIGN(folder, TemporaryFolder::create());
-    PINCH_ASSIGN(compiled,
-                 trace::compile_cuda_attention(problem_, {tactic, sources_, folder.path(), device_, stop_requested}));
-    return trace_waiting(std::move(compiled.program), folder.path(), stop_requested);
+    PINCH_ASSIGN(compiled, trace::compile_cuda_attention(
+                               problem_, waiting_kernel(tactic, sources_, folder.path(), device_, stop_requested)));
+    return trace_waiting(std::move(compiled), folder.path(), stop_requested);
   }
 
   Result<Code> code(const std::string& tactic) override {

@@ -293,9 +293,9 @@ class CudaTarget final : public GemmTarget {
   Result<Waiting> waits(const GemmProblem& problem, const std::string& tactic,
                         const std::function<bool()>& stop_requested) override {
     PINCH_ASSIGN(folder, TemporaryFolder::create());
-    PINCH_ASSIGN(compiled,
-                 trace::compile_cuda_gemm(problem, {tactic, sources_, folder.path(), context_.device, stop_requested}));
-    return trace_waiting(std::move(compiled.program), folder.path(), stop_requested);
+    PINCH_ASSIGN(compiled, trace::compile_cuda_gemm(problem, waiting_kernel(tactic, sources_, folder.path(),
+                                                                            context_.device, stop_requested)));
+    return trace_waiting(std::move(compiled), folder.path(), stop_requested);
   }
 
  private:

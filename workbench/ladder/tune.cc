@@ -99,6 +99,7 @@ json details_of(const TuneReport& report) {
   return {{"legal", result.legal},
           {"waiting", waiting_json(report.waiting)},
           {"code", code_json(report.code)},
+          {"explained_s", report.explained_s},
           {"stop", to_string(result.stop)},
           {"rounds", result.rounds},
           {"clock_ghz", result.clock_ghz},
@@ -139,6 +140,7 @@ bool read_details(const std::string& text, TuneReport& report) {
     details.at("version").get_to(report.version);
     report.waiting = stored_waiting(details.at("waiting"));
     report.code = stored_code(details.at("code"));
+    details.at("explained_s").get_to(report.explained_s);
   } catch (const json::exception&) {
     return false;
   }
@@ -253,8 +255,10 @@ Result<TuneReport> tune(Task& task, const TuneRequest& request, store::TuneStore
   report.result = std::move(result);
   if (report.result.stop != measure::StopReason::kInterrupted) {
     if (hooks.progress) hooks.progress({"explain", 0, 1, report.result.elapsed_s});
+    const double begin_ns = clock.wall_ns();
     report.waiting = waiting_of(task, request, report, hooks);
     report.code = code_of(task, request, report);
+    report.explained_s = (clock.wall_ns() - begin_ns) / 1e9;
     if (hooks.stop_requested && hooks.stop_requested()) report.result.stop = measure::StopReason::kInterrupted;
   }
   const bool complete = report.result.stop != measure::StopReason::kInterrupted;

@@ -30,6 +30,7 @@ struct TuneReport {
   std::string version;            ///< of the program that measured
   Known<Waiting> waiting;         ///< inside the fastest tactic
   Known<Code> code;               ///< of its kernel
+  double explained_s = 0;         ///< what the two took, behind the measuring
   std::int64_t run = 0;           ///< its number in the store; 0: not stored
   std::vector<Finding> findings;  ///< all seven
   std::map<std::string, std::map<std::string, std::string>> knobs;  ///< of each legal tactic, values by name

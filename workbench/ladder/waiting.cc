@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/core/temporary_folder.h"
+#include "workbench/store/location.h"
 
 namespace pinch::ladder {
 
@@ -57,12 +58,25 @@ Result<Waiting> trace_waiting(const trace::Subject& subject, const std::function
   return waiting_in(traced);
 }
 
-Result<Waiting> trace_waiting(trace::Program program, const std::string& folder,
+trace::CudaKernel waiting_kernel(const std::string& tactic, const std::string& sources, const std::string& folder,
+                                 const cuda::Device& device, const std::function<bool()>& stop_requested) {
+  return {tactic,
+          sources,
+          folder,
+          device,
+          stop_requested,
+          {trace::Level::kOff, trace::Level::kCoarse},
+          store::kernels_path()};
+}
+
+Result<Waiting> trace_waiting(trace::CudaProgram compiled, const std::string& folder,
                               const std::function<bool()>& stop_requested) {
-  program.rounds = kRounds;
-  program.level = trace::Level::kCoarse;
-  PINCH_ASSIGN(traced, trace::trace_program(program, folder, stop_requested));
-  return waiting_in(traced);
+  compiled.program.rounds = kRounds;
+  compiled.program.level = trace::Level::kCoarse;
+  PINCH_ASSIGN(traced, trace::trace_program(compiled.program, folder, stop_requested));
+  PINCH_ASSIGN(waiting, waiting_in(traced));
+  waiting.evidence["compiled_s"] = compiled.compiled_s;
+  return std::move(waiting);
 }
 
 }  // namespace pinch::ladder

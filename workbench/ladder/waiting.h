@@ -7,6 +7,7 @@
 #include "workbench/ladder/climb.h"
 #include "workbench/trace/analysis.h"
 #include "workbench/trace/cost.h"
+#include "workbench/trace/cuda_kernels.h"
 #include "workbench/trace/subjects.h"
 
 namespace pinch::ladder {
@@ -18,9 +19,13 @@ Waiting waiting_of(const trace::Analysis& analysis, const trace::Cost& cost);
 /// Traces calls of an instrumented twin for about a tenth of a second, or twenty calls. Errors: those of trace_subject.
 Result<Waiting> trace_waiting(const trace::Subject& subject, const std::function<bool()>& stop_requested);
 
-/// The same of a program that writes traces, in `folder`: a kernel compiled with its marks. Errors: those of
-/// trace_program.
-Result<Waiting> trace_waiting(trace::Program program, const std::string& folder,
+/// What trace_waiting needs of a kernel compiled with its marks: its time untraced and its coarse marks. Programs are
+/// kept in store::kernels_path().
+trace::CudaKernel waiting_kernel(const std::string& tactic, const std::string& sources, const std::string& folder,
+                                 const cuda::Device& device, const std::function<bool()>& stop_requested);
+
+/// The same of such a kernel, which writes traces in `folder`. Errors: those of trace_program.
+Result<Waiting> trace_waiting(trace::CudaProgram compiled, const std::string& folder,
                               const std::function<bool()>& stop_requested);
 
 }  // namespace pinch::ladder

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <variant>
 
 #include "workbench/report/findings.h"
 #include "workbench/report/sizes_json.h"
@@ -169,6 +170,15 @@ std::string provenance_lines(const TuneReport& report) {
       "{:.2f} GHz, moved {:.1f}%\n",
       result.points.size(), result.legal, result.rounds, result.elapsed_s, to_string(result.stop), accepted, all,
       result.clock_ghz, 100 * result.clock_drift);
+  if (const auto* waiting = std::get_if<ladder::Waiting>(&report.waiting);
+      waiting != nullptr && waiting->evidence.contains("compiled_s")) {
+    const double compiled_s = waiting->evidence.at("compiled_s").get<double>();
+    text += fmt::format("explained in {:.1f} s{}\n", report.explained_s,
+                        compiled_s > 0 ? fmt::format(", {:.1f} s of them compiling the kernel with its marks, which is "
+                                                     "kept for the next time",
+                                                     compiled_s)
+                                       : ", with a kernel that was kept");
+  }
   text += fmt::format(
       "limits    {:.0f} GFLOP/s multiply-add ({}), reads {:.1f} GB/s cold, {:.1f} GB/s warm; cold set {:.0f} MB\n",
       report.roofline.gflops, report.machine.isa, report.roofline.cold_gbps, report.roofline.warm_gbps,
@@ -221,6 +231,7 @@ ordered_json to_json(const TuneReport& report) {
           {"rounds", result.rounds},
           {"stop", to_string(result.stop)},
           {"elapsed_s", result.elapsed_s},
+          {"explained_s", report.explained_s},
           {"provenance", provenance_json(report)}};
 }
 

@@ -25,4 +25,9 @@ Result<std::string> database_path(const std::string& asked) {
   return (cache / "pinch" / "pinch.sqlite").string();
 }
 
+std::string kernels_path() {
+  const auto database = database_path("");
+  return database ? (std::filesystem::path(*database).parent_path() / "kernels").string() : "";
+}
+
 }  // namespace pinch::store

@@ -11,4 +11,7 @@ namespace pinch::store {
 /// `asked` where it is not empty, else the default place. Errors: none of the variables nor HOME is set.
 Result<std::string> database_path(const std::string& asked);
 
+/// Where compiled kernels are kept: "kernels" beside the database of database_path(""); empty where that has no place.
+std::string kernels_path();
+
 }  // namespace pinch::store

@@ -1,11 +1,15 @@
 #include "workbench/trace/cuda_kernels.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
-#include <array>
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -13,6 +17,7 @@
 #include "kernels/gemm_bf16_fp4/sm90/family.h"
 #include "src/core/subprocess.h"
 #include "workbench/sass/tools.h"
+#include "workbench/store/binary_hash.h"
 #include "workbench/trace/reader.h"
 
 namespace pinch::trace {
@@ -76,9 +81,60 @@ Result<void> compile_level(const std::string& nvcc, const CudaKernel& kernel, co
                sources.front()};
 }
 
+// What a program is made of: the text of its own file, all files that it may include, and the compiler.
+std::string hash_of(const CudaKernel& kernel, const std::string& nvcc, const std::string& text,
+                    const std::vector<std::string>& more) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  std::vector<std::string> files;
+  for (const char* folder : {"/kernels", "/include"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(kernel.sources + folder, failed)) {
+      const auto ending = entry.path().extension();
+      if (ending == ".h" || ending == ".cuh" || ending == ".cu" || ending == ".inc")
+        files.push_back(entry.path().string());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  std::string all = fmt::format("{}\n{}\n{}\n", text, fmt::join(more, " "), fs::canonical(nvcc, failed).string());
+  all +=
+      fmt::format("{} {}\n", fs::file_size(nvcc, failed), fs::last_write_time(nvcc, failed).time_since_epoch().count());
+  for (const Level level : kernel.levels) all += to_string(level);
+  for (const std::string& file : files) {
+    std::ifstream stream(file, std::ios::binary);
+    all += file + "\n" + std::string{std::istreambuf_iterator<char>(stream), {}};
+  }
+  return store::text_hash(all);
+}
+
+std::string program_path(const std::string& folder, Level level) {
+  return fmt::format("{}/kernel_{}", folder, to_string(level));
+}
+
+bool holds(const std::string& folder, const std::vector<Level>& levels) {
+  return std::all_of(levels.begin(), levels.end(),
+                     [&](Level level) { return std::filesystem::exists(program_path(folder, level)); });
+}
+
+// Into `kept`/`name`, whole or not at all; the oldest beyond kKept go. What cannot be kept is compiled again some day.
+void keep(const CudaKernel& kernel, const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const std::string partial = fmt::format("{}/{}.{}", kernel.kept, name, ::getpid());
+  fs::create_directories(partial, failed);
+  for (const Level level : kernel.levels)
+    fs::copy_file(program_path(kernel.folder, level), program_path(partial, level), failed);
+  if (holds(partial, kernel.levels)) fs::rename(partial, kernel.kept + "/" + name, failed);
+  fs::remove_all(partial, failed);
+  std::vector<std::pair<fs::file_time_type, fs::path>> all;
+  for (const auto& entry : fs::directory_iterator(kernel.kept, failed))
+    all.emplace_back(fs::last_write_time(entry.path(), failed), entry.path());
+  std::sort(all.rbegin(), all.rend());
+  for (std::size_t i = kKept; i < all.size(); ++i) fs::remove_all(all[i].second, failed);
+}
+
 // A program of `defines` and of traced/program.cuh in `folder` of the sources, with `more` files of that folder.
-Result<Program> compile(const CudaKernel& kernel, const std::string& folder, const std::string& defines,
-                        const std::vector<std::string>& more) {
+Result<CudaProgram> compile(const CudaKernel& kernel, const std::string& folder, const std::string& defines,
+                            const std::vector<std::string>& more) {
   const std::string header = folder + "traced/program.cuh";
   if (!std::filesystem::exists(kernel.sources + "/" + header)) {
     return Error{ErrorCode::kUnsupported,
@@ -92,21 +148,29 @@ Result<Program> compile(const CudaKernel& kernel, const std::string& folder, con
     return Error{ErrorCode::kUnsupported,
                  "compiling the kernel with marks needs nvcc; install the CUDA toolkit or put nvcc on PATH", ""};
   }
+  const std::string text = fmt::format("{}#include \"{}\"\n", defines, header);
+  CudaProgram made;
+  made.program.timeout_s = 120;
+  const std::string name = kernel.kept.empty() ? "" : hash_of(kernel, *nvcc, text, more);
+  if (const std::string kept = kernel.kept + "/" + name; !name.empty() && holds(kept, kernel.levels)) {
+    made.program.argv = {kept + "/kernel_${level}"};
+    return made;
+  }
+  const auto begin = std::chrono::steady_clock::now();
   std::vector<std::string> sources = {kernel.folder + "/kernel.cu"};
-  if (!(std::ofstream(sources[0]) << defines << "#include \"" << header << "\"\n").flush())
+  if (!(std::ofstream(sources[0]) << text).flush())
     return Error{ErrorCode::kIo, "cannot write the kernel's source", sources[0]};
   for (const std::string& file : more) sources.push_back(kernel.sources + "/" + folder + file);
-  std::array<std::future<Result<void>>, 3> compiled;
-  for (std::size_t l = 0; l < compiled.size(); ++l) {
-    const auto level = static_cast<Level>(l);
-    compiled[l] = std::async(std::launch::async, compile_level, *nvcc, kernel, sources,
-                             fmt::format("{}/kernel_{}", kernel.folder, to_string(level)), level);
+  std::vector<std::future<Result<void>>> compiled;
+  for (const Level level : kernel.levels) {
+    compiled.push_back(std::async(std::launch::async, compile_level, *nvcc, kernel, sources,
+                                  program_path(kernel.folder, level), level));
   }
   for (auto& each : compiled) PINCH_TRY(each.get());
-  Program program;
-  program.argv = {kernel.folder + "/kernel_${level}"};
-  program.timeout_s = 120;
-  return program;
+  made.compiled_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!name.empty()) keep(kernel, name);
+  made.program.argv = {kernel.folder + "/kernel_${level}"};
+  return made;
 }
 
 template <class Family, class Problem>
@@ -124,12 +188,12 @@ Result<CudaProgram> compile_cuda_gemm(const GemmProblem& problem, const CudaKern
   const std::string defines = std::visit([](const auto& t) { return knobs_of(t); }, tactic) +
                               define("PINCH_FORMAT", problem.format == Fp4Format::kNvfp4 ? "kNvfp4" : "kMxfp4") +
                               define("PINCH_OUTPUT", problem.output == OutputType::kF32 ? "kF32" : "kBf16");
-  PINCH_ASSIGN(program, compile(kernel, kGemmFolder, defines, {}));
-  const std::string name = gemm_bf16_fp4::sm90::to_string(tactic);
-  program.argv.push_back(name);
+  PINCH_ASSIGN(made, compile(kernel, kGemmFolder, defines, {}));
+  made.tactic = gemm_bf16_fp4::sm90::to_string(tactic);
+  made.program.argv.push_back(made.tactic);
   for (const std::int64_t size : {problem.m, problem.n, problem.k, std::int64_t{kernel.device.ordinal}})
-    program.argv.push_back(std::to_string(size));
-  return CudaProgram{std::move(program), name};
+    made.program.argv.push_back(std::to_string(size));
+  return std::move(made);
 }
 
 Result<CudaProgram> compile_cuda_attention(const AttentionProblem& problem, const CudaKernel& kernel) {
@@ -137,11 +201,12 @@ Result<CudaProgram> compile_cuda_attention(const AttentionProblem& problem, cons
   const auto& tactic = attention::sm90::tactics()[index];
   const std::string defines =
       knobs_of(tactic, problem) + define("PINCH_OUTPUT", problem.output == OutputType::kF32 ? "kF32" : "kBf16");
-  PINCH_ASSIGN(program, compile(kernel, kAttentionFolder, defines, {"prepare.cu"}));
+  PINCH_ASSIGN(made, compile(kernel, kAttentionFolder, defines, {"prepare.cu"}));
   for (const std::int64_t size : {problem.batch, problem.heads, problem.kv_heads, problem.seq, problem.kv_seq,
                                   std::int64_t{problem.causal}, std::int64_t{kernel.device.ordinal}})
-    program.argv.push_back(std::to_string(size));
-  return CudaProgram{std::move(program), attention::sm90::to_string(tactic)};
+    made.program.argv.push_back(std::to_string(size));
+  made.tactic = attention::sm90::to_string(tactic);
+  return std::move(made);
 }
 
 }  // namespace pinch::trace
