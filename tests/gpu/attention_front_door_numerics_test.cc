@@ -264,7 +264,7 @@ Case with_values_scaled(Case c, int exponent) {
   return c;
 }
 
-// A power of two that V has is a power of two of O, to the bit, as on the CPU (tests/kernel/attention_test.cc).
+// A power of two that V has is a power of two of O, to the bit, as on the CPU (tests/kernel/attention_edges_test.cc).
 TEST_F(AttentionFrontDoor, OutputsScaleExactlyWithLargeAndSmallValues) {
   for (const PvType pv : {kBf16, kFp8, kFp4}) {
     const AttentionProblem p{1, 1, 1, 40, 200, 64, false, pv, QkType::kBf16, OutputType::kF32};
@@ -299,8 +299,8 @@ TEST_F(AttentionFrontDoor, SumsThatOverflowLeaveOtherColumnsAlone) {
   }
 }
 
-// As on the CPU (tests/kernel/attention_test.cc): a row that sees keys, all of them at minus infinity, is like one that
-// sees none; a NaN beside them is one; a score of minus infinity is a key that nobody sees.
+// As on the CPU (tests/kernel/attention_edges_test.cc): a row that sees keys, all of them at minus infinity, is like
+// one that sees none; a NaN beside them is one; a score of minus infinity is a key that nobody sees.
 TEST_F(AttentionFrontDoor, RowsOfMinusInfinityAreZeroNotNaN) {
   for (const PvType pv : {kBf16, kFp8, kFp4}) {
     const AttentionProblem p{1, 1, 1, 240, 264, 64, true, pv, QkType::kBf16, OutputType::kF32};

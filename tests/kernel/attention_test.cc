@@ -307,6 +307,9 @@ TEST(Attention, EverySetQuantisesTheSameBits) {
   std::normal_distribution<float> normal(0, 6);
   std::vector<float> scores(kCount);
   for (int i = 0; i < kCount; ++i) scores[static_cast<std::size_t>(i)] = i < 500 ? normal(bits) : -200.0F;
+  // Exponents around those below which 2^x is 0: -126 and -127, in groups of their own and beside larger ones.
+  for (int i = 96; i < 144; ++i)
+    scores[static_cast<std::size_t>(i)] = -(124.5F + static_cast<float>(i - 96) / 16) / 0.75F;
   scores[7] = scores[8] = 0;
   for (const PvType pv : {kBf16, kFp8, kFp4}) {
     for (const Exp2 exp2 : {Exp2::kPoly3, Exp2::kPoly4, Exp2::kPoly5}) {

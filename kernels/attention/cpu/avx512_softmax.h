@@ -16,8 +16,9 @@ PINCH_AVX512 PINCH_INLINE __m512 all(float value) {
 template <int kDegree>
 PINCH_AVX512 PINCH_INLINE __m512 exp2_poly(__m512 x) {
   const __m512 low = _mm512_max_ps(all(-127.0F), x);  // the second where one is a NaN
-  const __m512 shifted = _mm512_add_round_ps(low, all(0x1.8p23F), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-  const __m512 f = _mm512_sub_ps(low, _mm512_sub_ps(shifted, all(0x1.8p23F)));
+  const __m512 rounder = all(0x1.8p23F + 127);
+  const __m512 shifted = _mm512_add_round_ps(low, rounder, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  const __m512 f = _mm512_sub_ps(low, _mm512_sub_ps(shifted, rounder));
   __m512 p;
   if constexpr (kDegree == 3) {
     p = _mm512_fmadd_ps(all(0x1.3baaa6p-4F), f, all(0x1.d2378ap-3F));
@@ -33,8 +34,7 @@ PINCH_AVX512 PINCH_INLINE __m512 exp2_poly(__m512 x) {
     p = _mm512_fmadd_ps(p, f, all(0x1.62e4bap-1F));
   }
   p = _mm512_fmadd_ps(p, f, all(1.0F));
-  return _mm512_castsi512_ps(
-      _mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
+  return _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
 }
 
 /// x >= 0 with all but `kKept` bits of its fraction rounded away, ties to even.
