@@ -38,7 +38,7 @@ struct Analysed {
 // SassOptions that arrive as text: "consumer=8", "MUFU,F2FP", "90a".
 Result<void> prepare(SassOptions& options) {
   for (std::string& arch : options.archs) {
-    if (arch.rfind("sm_", 0) != 0) arch = "sm_" + arch;
+    if (arch.rfind("sm_", 0) != 0) arch.insert(0, "sm_");
     if (const auto machine = sass::Machine::of(arch); !machine.ok())
       return Error{ErrorCode::kInvalidArgument, machine.error().text, "--arch"};
   }

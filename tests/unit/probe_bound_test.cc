@@ -219,7 +219,7 @@ TEST(Bounds, LetAnEntryServeItsVeryOpcodeAlone) {
 }
 
 TEST(Bounds, ReadWhatALoopHeldBesideWhatIsTimed) {
-  Proof proof{.opcode = "F2FP", .expected = 32, .found = 32, .others = 43, .instead = "LOP3 x 32"};
+  Proof proof{.opcode = "F2FP", .expected = 32, .found = 32, .others = 43, .instead = "LOP3 x 32", .beside = {}};
   const Others held = others_of(to_string(proof));
   EXPECT_EQ(std::tuple(held.timed, held.all, held.opcode, held.of_opcode), std::tuple(32, 43, "LOP3", 32));
   proof.others = 0;

@@ -59,8 +59,10 @@ TEST(Sm90Attention, EveryKindHasACoreKernel) {
 TEST(Sm90Attention, EveryLegalSplitOf128KeysIsListed) {
   int found = 0;
   for (const int dim : {64, 128}) {
-    for (const auto& [qk, pv] : {std::pair{QkType::kBf16, PvType::kBf16}, std::pair{QkType::kBf16, PvType::kFp8},
-                                 std::pair{QkType::kFp8, PvType::kFp8}, std::pair{QkType::kBf16, PvType::kFp4}}) {
+    for (const auto& types : {std::pair{QkType::kBf16, PvType::kBf16}, std::pair{QkType::kBf16, PvType::kFp8},
+                              std::pair{QkType::kFp8, PvType::kFp8}, std::pair{QkType::kBf16, PvType::kFp4}}) {
+      const QkType qk = types.first;
+      const PvType pv = types.second;  // clang 14 captures no name of a structured binding
       const Kind kind{dim, qk, pv};
       const int steps = 128 / step_keys(pv);
       for (int read = 1; read < steps; ++read) {

@@ -83,7 +83,7 @@ std::optional<double> number_or_none(const nlohmann::json& json, const char* key
 }
 
 std::string name_in(const nlohmann::json& json, const char* key) {
-  const auto name = field<std::string>(json, key);
+  auto name = field<std::string>(json, key);
   if (name.empty()) throw std::invalid_argument(fmt::format("{} must not be empty", key));
   return name;
 }
@@ -209,7 +209,7 @@ void state_origin(Entry& entry, const Model& model) {
   entry.device = model.device;
   entry.date = model.date;
   for (const auto& [tool, version] : model.tools)
-    entry.tools += (entry.tools.empty() ? "" : ", ") + tool + " " + version;
+    entry.tools += fmt::format("{}{} {}", entry.tools.empty() ? "" : ", ", tool, version);
 }
 
 ordered_json to_json(const Model& model) {

@@ -284,8 +284,8 @@ class LoopLints {
       for (const RegisterRange& w : access.writes) {
         if (w.file == RegisterFile::kPredicate) compares[w.first & 7] = compares_limit ? &i : nullptr;
         for (int r = 0; w.file == RegisterFile::kGeneral && r < w.count && w.first + r < 256; ++r) {
-          halved[static_cast<std::size_t>(w.first + r)] = halves ? &i : nullptr;
-          of_halved[static_cast<std::size_t>(w.first + r)] = halves_argument;
+          halved[static_cast<std::size_t>(w.first) + static_cast<std::size_t>(r)] = halves ? &i : nullptr;
+          of_halved[static_cast<std::size_t>(w.first) + static_cast<std::size_t>(r)] = halves_argument;
         }
       }
     }

@@ -9,6 +9,22 @@
 
 namespace pinch::cuda {
 
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+/// The driver's function, looked up once; null where the driver has none.
+inline EncodeTiled encode_tiled() {
+  static const EncodeTiled function = [] {
+    void* entry = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &result) !=
+            cudaSuccess ||
+        result != cudaDriverEntryPointSuccess)
+      entry = nullptr;
+    return reinterpret_cast<EncodeTiled>(entry);
+  }();
+  return function;
+}
+
 /// A dimension of a tensor map above the contiguous one.
 struct MapDimension {
   std::int64_t size;
@@ -19,16 +35,7 @@ struct MapDimension {
 /// the driver refuses: a misaligned pointer or stride.
 inline bool encode_tensor_map_4d(CUtensorMap* map, CUtensorMapDataType type, const void* data, std::int64_t columns,
                                  std::array<MapDimension, 3> dimensions, int box_columns, int box_rows) {
-  using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
-  static const EncodeTiled encode = [] {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &result) !=
-            cudaSuccess ||
-        result != cudaDriverEntryPointSuccess)
-      entry = nullptr;
-    return reinterpret_cast<EncodeTiled>(entry);
-  }();
+  const EncodeTiled encode = encode_tiled();
   if (encode == nullptr) return false;
   cuuint64_t sizes[4] = {static_cast<cuuint64_t>(columns)}, strides[3];
   for (int i = 0; i < 3; ++i) {

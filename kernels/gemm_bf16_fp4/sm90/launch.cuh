@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "kernels/common/cuda/tensor_map.h"
 #include "kernels/gemm_bf16_fp4/sm90/kernel.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/plan.h"
 
@@ -14,24 +15,9 @@ namespace pinch::gemm_bf16_fp4::sm90 {
 
 namespace detail {
 
-using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
-
-inline EncodeTiled encode_tiled() {
-  static const EncodeTiled function = [] {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &result) !=
-            cudaSuccess ||
-        result != cudaDriverEntryPointSuccess)
-      entry = nullptr;
-    return reinterpret_cast<EncodeTiled>(entry);
-  }();
-  return function;
-}
-
 // A row-major bf16 matrix [rows, columns], boxes of 64 columns, 128-byte swizzle, zeros outside.
 inline bool encode_bf16_map(CUtensorMap* map, const void* data, int rows, int columns, int stride, int box_rows) {
-  const EncodeTiled encode = encode_tiled();
+  const cuda::EncodeTiled encode = cuda::encode_tiled();
   if (encode == nullptr) return false;
   const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
   const cuuint64_t strides[1] = {static_cast<cuuint64_t>(stride) * 2};
