@@ -95,7 +95,7 @@ struct Outputs {
       const auto done = write_perfetto(*file, perfetto);
       if (!done) return report(done.error());
       if (done->left_out > 0) {
-        fmt::print(stderr, "pinch: {} holds {} events; {} of later groups are left out\n", perfetto, done->written,
+        fmt::print(stderr, "pinch: {} holds {} events; {} later ones are left out\n", perfetto, done->written,
                    done->left_out);
       }
     }

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 
+#include "tests/support/temp_folder.h"
 #include "tests/unit/trace_support.h"
 #include "workbench/trace/cost.h"
 #include "workbench/trace/counts.h"
+#include "workbench/trace/export.h"
 
 namespace pinch::trace {
 namespace {
@@ -257,6 +261,68 @@ TEST(TraceCost, ALevelThatIsNotThereIsLeftOutAndOtherErrorsEndTheRun) {
     return Error{ErrorCode::kIllegal, "it fails", ""};
   });
   EXPECT_FALSE(failed.ok());
+}
+
+// --- Perfetto's file
+
+struct Written {
+  Exported exported;
+  std::size_t steps = 0;  // in the file
+  double last_begin = 0;  // ns
+};
+
+Written written(const TraceBuilder& builder, std::uint64_t most_events) {
+  const TempFolder folder;
+  const std::string path = folder / "t.json";
+  const auto bytes = builder.bytes();
+  const auto exported = write_perfetto(parsed(bytes), path, most_events);
+  EXPECT_TRUE(exported.ok());
+  Written result{*exported};
+  std::ifstream file(path);
+  const auto document = nlohmann::json::parse(file);
+  for (const auto& event : document["traceEvents"]) {
+    if (event.value("cat", "") != "step") continue;
+    ++result.steps;
+    result.last_begin = std::max(result.last_begin, event["ts"].get<double>() * 1e3);
+  }
+  return result;
+}
+
+TEST(TracePerfetto, OfAGroupBeyondTheLimitTheFirstStepsAreWritten) {
+  TraceBuilder builder = two_roles();
+  steps(builder.track(0, 0), kProducer, 1000, 100, 2000, kSlot, 70);
+  steps(builder.track(0, 1), kConsumer, 1000, 100, 2000, kFull, 0);
+  const Written all = written(builder, 6000);
+  EXPECT_EQ(all.steps, 4000U);
+  EXPECT_EQ(all.exported.written, 6000U);
+  EXPECT_EQ(all.exported.left_out, 0U);
+  const Written some = written(builder, 3000);
+  EXPECT_LE(some.exported.written, 3000U);
+  EXPECT_GE(some.exported.written, 2900U);
+  EXPECT_EQ(some.exported.written + some.exported.left_out, 6000U);
+  EXPECT_EQ(some.steps, some.exported.written / 3 * 2);
+  EXPECT_NEAR(some.last_begin, 1000 * 100, 5000);
+}
+
+TEST(TracePerfetto, StepsThatLieCloseTogetherLongBeforeTheLastOneAreNotAllLeftOut) {
+  TraceBuilder builder = two_roles();
+  steps(builder.track(0, 0), kProducer, 1000, 100, 2000, kSlot, 70);
+  constexpr std::uint64_t kHourNs = 3600000000000;
+  builder.track(0, 1).step(1000 + kHourNs, kConsumer, 0).end(2000 + kHourNs);
+  const Written some = written(builder, 300);
+  EXPECT_LE(some.exported.written, 300U);
+  EXPECT_GE(some.exported.written, 150U);
+  EXPECT_EQ(some.exported.written + some.exported.left_out, 4001U);
+}
+
+TEST(TracePerfetto, LaterGroupsBeyondTheLimitAreLeftOutWhole) {
+  TraceBuilder builder = two_roles();
+  for (const std::uint32_t group : {0U, 1U, 2U})
+    steps(builder.track(group, 0), kProducer, 1000, 100, group == 1 ? 200 : 20, kSlot, 70);
+  const Written some = written(builder, 100);
+  EXPECT_EQ(some.exported.written, 80U);
+  EXPECT_EQ(some.exported.left_out, 400U);
+  EXPECT_EQ(some.steps, 40U);
 }
 
 }  // namespace

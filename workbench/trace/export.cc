@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -103,6 +104,10 @@ struct Release {
   std::size_t track = 0;
 };
 
+std::uint64_t events_of(const Step& step) {
+  return 1 + step.waits.size() + step.phases.size();
+}
+
 Release release_of(const Step& step, const TrackClock& clock, std::size_t track) {
   std::uint64_t half = step.begin + (step.end - step.begin - step.waited()) / 2;
   for (const WaitSpan& wait : step.waits) {
@@ -112,6 +117,41 @@ Release release_of(const Step& step, const TrackClock& clock, std::size_t track)
 }
 
 using Releases = std::vector<std::vector<Release>>;  // by role, each ascending by its end
+
+template <class Visit>
+void each_step(const TraceFile& file, const Window& window, std::uint64_t origin, const Visit& visit) {
+  for (const std::size_t track : window.tracks) {
+    const TrackClock clock(file, track, origin);
+    StepReader reader(file, track);
+    while (const Step* step = reader.next()) visit(clock.ns(step->begin), events_of(*step));
+  }
+}
+
+// A time in ns: the steps of the group that begin before it hold at most `most` events, and no less than half of that
+// unless more begin at once.
+double early_end(const TraceFile& file, const Window& window, std::uint64_t origin, std::uint64_t most) {
+  double first = std::numeric_limits<double>::infinity(), last = 0;
+  each_step(file, window, origin, [&](double begin, std::uint64_t) {
+    first = std::min(first, begin);
+    last = std::max(last, begin);
+  });
+  double length = last - first + 1;
+  std::uint64_t kept = 0;
+  // Steps may lie close together: the part where they become too many is divided again.
+  while (kept < most / 2 && length > 1) {
+    std::vector<std::uint64_t> parts(4096);
+    const double width = length / static_cast<double>(parts.size());
+    each_step(file, window, origin, [&](double begin, std::uint64_t events) {
+      if (begin >= first && begin < first + length)
+        parts[std::min(static_cast<std::size_t>((begin - first) / width), parts.size() - 1)] += events;
+    });
+    std::size_t count = 0;
+    for (; count < parts.size() && kept + parts[count] <= most; ++count) kept += parts[count];
+    first += static_cast<double>(count) * width;
+    length = width;
+  }
+  return first;
+}
 
 // Slices are pairs of B and E, and never one X: of events at one time, trace processor takes those with a length first
 // and the others as they stand in the file, and it binds an arrow to the slice that is open where the arrow stands.
@@ -124,13 +164,15 @@ class PerfettoWriter {
                quoted(file_.program()), to_string(file_.level()));
     for (const Window& window : find_windows(file_)) {
       std::uint64_t events = 0;
-      for (const std::size_t track : window.tracks) events += file_.tracks()[track].emitted;
-      if (done_.written > 0 && done_.written + events > most_events) {
-        done_.left_out += events;
-        continue;
+      each_step(file_, window, origin_, [&](double, std::uint64_t of_step) { events += of_step; });
+      std::uint64_t kept = 0;
+      if (done_.written + events <= most_events) {
+        kept = write_group(window, std::numeric_limits<double>::infinity());
+      } else if (done_.written == 0) {
+        kept = write_group(window, early_end(file_, window, origin_, most_events));
       }
-      done_.written += events;
-      write_group(window);
+      done_.written += kept;
+      done_.left_out += events - kept;
     }
     out_.print("\n]}}\n");
     PINCH_TRY(out_.close());
@@ -155,7 +197,9 @@ class PerfettoWriter {
     event("B", track, ns, fmt::format(",\"name\":{},\"cat\":\"{}\"{}", quoted(name), category, more));
   }
 
-  void write_group(const Window& window) {
+  // Steps that begin before `until` ns; returns how many events they hold.
+  std::uint64_t write_group(const Window& window, double until) {
+    std::uint64_t events = 0;
     group_ = window.group;
     // The first track's number: any other would be one more thread, with no name.
     name_of("process_name", window.tracks.front(),
@@ -165,15 +209,20 @@ class PerfettoWriter {
       name_of("thread_name", track, track_name(file_, track));
       const TrackClock clock(file_, track, origin_);
       StepReader reader(file_, track);
-      while (const Step* step = reader.next()) releases[step->role].push_back(release_of(*step, clock, track));
+      for (const Step* step = reader.next(); step != nullptr && clock.ns(step->begin) < until; step = reader.next()) {
+        releases[step->role].push_back(release_of(*step, clock, track));
+        events += events_of(*step);
+      }
     }
     for (auto& list : releases)
       std::sort(list.begin(), list.end(), [](const Release& a, const Release& b) { return a.end < b.end; });
     for (const std::size_t track : window.tracks) {
       const TrackClock clock(file_, track, origin_);
       StepReader reader(file_, track);
-      while (const Step* step = reader.next()) write_step(*step, track, clock, releases);
+      for (const Step* step = reader.next(); step != nullptr && clock.ns(step->begin) < until; step = reader.next())
+        write_step(*step, track, clock, releases);
     }
+    return events;
   }
 
   void write_step(const Step& step, std::size_t track, const TrackClock& clock, const Releases& releases) {
