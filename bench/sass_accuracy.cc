@@ -102,8 +102,8 @@ int main(int argc, char** argv) {
   int above = 0, loops = 0;
   double worst_excess = -1;
   for (const auto& [name, by_warps] : measured) {
-    const auto kernel =
-        std::find_if(program->kernels.begin(), program->kernels.end(), [&](const Kernel& k) { return k.name == name; });
+    const auto kernel = std::find_if(program->kernels.begin(), program->kernels.end(),
+                                     [&wanted = name](const Kernel& k) { return k.name == wanted; });
     if (kernel == program->kernels.end()) continue;
     ++loops;
     for (const auto& [warps, cycles] : by_warps) {
