@@ -70,14 +70,6 @@ TEST(CpuConstants, OfAnUnknownKernelAreThoseOfTheMostSimilar) {
   EXPECT_NEAR(ns / like.estimate(index_of(similar), {.m = 1, .n = 16, .k = 4096}, 1).cost, 4, 1e-6);
 }
 
-TEST(CpuTactics, AreAtLeast40AtATypicalProblem) {
-  for (const std::int64_t m : {1, 32, 512}) {
-    const auto ranked = rank_tactics(cpu_tactic_family(), {.m = m, .n = 4096, .k = 4096}, {.threads = 2});
-    ASSERT_TRUE(ranked.ok());
-    EXPECT_GE(ranked->size(), 40u) << m;
-  }
-}
-
 TEST(CpuTimeModel, PredictsNanosecondsThatGrowWithEachSize) {
   const GemmProblem problem{.m = 64, .n = 4096, .k = 4096};
   for (const char* name : {"stream.scalar.4x16.along_m.all", "panel.scalar.4x16.k256.along_m.all"}) {
