@@ -42,9 +42,10 @@ int main() {
   const double phase = median_ns([](unsigned) { PINCH_TRACE_PHASE(0); });
   const double wait = median_ns([](unsigned) { PINCH_TRACE_WAIT(0); });
   fmt::print(
-      "ns an event: step {:.1f}, phase {:.1f}, wait {:.1f}; one clock read {:.1f}; a mark while nothing records "
-      "{:.1f}\n",
-      step - empty, phase - empty, wait - empty, clock - empty, closed - empty);
+      "ns: a step {:.1f}, a phase {:.1f}, a wait {:.1f}, which is two events, its begin and its end, so {:.1f} each; "
+      "one "
+      "clock read {:.1f}; a mark while nothing records {:.1f}\n",
+      step - empty, phase - empty, wait - empty, (wait - empty) / 2, clock - empty, closed - empty);
   const bool written = session.finish();
   std::filesystem::remove(path);
   return written ? 0 : 1;

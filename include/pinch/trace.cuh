@@ -9,9 +9,19 @@
 // A stamp takes 2 cycles to read and 20 until it can be stored, for which the warp stands still where nothing else is
 // to be done. Where that is too much, read it in one place and store it in a later one:
 //
-//   PINCH_TRACE_NOW(t);                     `t` is now
+//   PINCH_TRACE_NOW(t);                     `t` is now; behind a bar.sync say __syncwarp() first, or it is before it
+//   PINCH_TRACE_RENEW(t);                   the same `t` is now
 //   PINCH_TRACE_STEP_AT(t, role, step);     a step began at `t`
 //   PINCH_TRACE_WAIT_AT(t, u, what);        the warp waited from `t` to `u`
+//
+// Each store of a warp beside wgmma costs 10 cycles or so, wherever it stands. A warp all of whose lanes are in the
+// scope can keep 32 moments in a register, a lane each, and store them together; what a warp that never ends had not
+// stored by then is not seen.
+//
+//   PINCH_TRACE_ROW(row);                           no moments yet
+//   PINCH_TRACE_KEEP(row, step, t);                 `t` is that of this step, from 0; it may be 31 further than another
+//   PINCH_TRACE_STEPS_OF(row, role, low, high);     these steps, 32 at most, began when `row` says
+//   PINCH_TRACE_WAITS_OF(t, u, what, low, high);    in each of them the warp waited from row `t` to row `u`
 //
 // Entering a scope takes a microsecond where the memory is cold. A role whose first steps are what others wait for may
 // begin with PINCH_TRACE_SCOPE_LATER() and say PINCH_TRACE_ENTER() where it has time; earlier marks are not kept, and
@@ -239,9 +249,7 @@ class WarpScope {
   /// From now on the warp writes.
   __device__ __forceinline__ void enter() {
     const unsigned active = __activemask();
-    unsigned lane;
-    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-    if (past_ < kNoWriter || lane + 1 != static_cast<unsigned>(__ffs(static_cast<int>(active)))) return;
+    if (past_ < kNoWriter || lane() + 1 != static_cast<unsigned>(__ffs(static_cast<int>(active)))) return;
     const unsigned cta = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
     const unsigned warp = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
     if (cta >= device_buffers.ctas || warp >= device_buffers.warps_of_cta) {
@@ -286,7 +294,40 @@ class WarpScope {
     put(end, EventKind::kWait, name, min(end - begin, kWarpValues - 1));
   }
 
+  /// Of the steps low to high, `kept` by the lane that has the step's number modulo 32.
+  __device__ __forceinline__ void put_steps(unsigned kept, unsigned role, int low, int high) {
+    put_row(kept, EventKind::kStep, role, kStepsValue, low, high);
+  }
+  __device__ __forceinline__ void put_waits(unsigned begin, unsigned end, unsigned name, int low, int high) {
+    put_row(end, EventKind::kWait, name, min(end - begin, kWarpValues - 1), low, high);
+  }
+  __device__ __forceinline__ static bool keeps(int step) { return lane() == (static_cast<unsigned>(step) & 31); }
+
  private:
+  __device__ __forceinline__ static unsigned lane() {
+    unsigned lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return lane;
+  }
+
+  // All lanes of the warp; the lowest is the writer. `value`: kStepsValue for the number of the step.
+  __device__ __forceinline__ void put_row(unsigned ticks, EventKind kind, unsigned name, unsigned value, int low,
+                                          int high) {
+    const int past = __shfl_sync(0xFFFFFFFF, past_, 0);
+    const auto entry = __shfl_sync(0xFFFFFFFF, reinterpret_cast<unsigned long long>(entry_), 0);
+    if (past >= kNoWriter || low > high) return;
+    int step = (high & ~31) + static_cast<int>(lane());
+    if (step > high) step -= 32;
+    const int to = past + step - low;
+    if (step >= low && to < 0)
+      reinterpret_cast<WarpEvent*>(entry)[to] = {
+          ticks, (static_cast<unsigned>(kind) * kWarpNames + name) * kWarpValues |
+                     (value == kStepsValue ? static_cast<unsigned>(step) : value) % kWarpValues};
+    if (past_ < kNoWriter) past_ += high - low + 1;
+  }
+
+  static constexpr unsigned kStepsValue = ~0U;
+
   __device__ __forceinline__ static std::uint64_t wall() {
     std::uint64_t ns;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
@@ -304,7 +345,11 @@ class WarpWait {
   __device__ __forceinline__ WarpWait(WarpScope& scope, unsigned name) : scope_(scope), name_(name) {
     begin_ = WarpScope::now();  // not above: host compilers read initialisers and know no clock64
   }
-  __device__ __forceinline__ ~WarpWait() { scope_.put_wait(begin_, WarpScope::now(), name_); }
+  // Behind a BAR the clock alone would be read before the warp stands still; a __syncwarp is 0 or 1 instruction.
+  __device__ __forceinline__ ~WarpWait() {
+    __syncwarp(__activemask());
+    scope_.put_wait(begin_, WarpScope::now(), name_);
+  }
 
  private:
   WarpScope& scope_;
@@ -327,11 +372,18 @@ class WarpWait {
 #define PINCH_TRACE_PARAMETER , ::pinch::trace::WarpScope& pinch_trace_scope
 #define PINCH_TRACE_PASSED , pinch_trace_scope
 #define PINCH_TRACE_MEMBER ::pinch::trace::WarpScope& pinch_trace_scope;
-#define PINCH_TRACE_NOW(moment) const unsigned moment = ::pinch::trace::WarpScope::now()
+#define PINCH_TRACE_NOW(moment) unsigned moment = ::pinch::trace::WarpScope::now()
+#define PINCH_TRACE_RENEW(moment) moment = ::pinch::trace::WarpScope::now()
 #define PINCH_TRACE_STEP_AT(moment, role, step)                                                \
   pinch_trace_scope.put(moment, ::pinch::trace::EventKind::kStep, static_cast<unsigned>(role), \
                         static_cast<unsigned>(step))
 #define PINCH_TRACE_WAIT_AT(begin, end, what) pinch_trace_scope.put_wait(begin, end, static_cast<unsigned>(what))
+#define PINCH_TRACE_ROW(row) unsigned row = 0
+#define PINCH_TRACE_KEEP(row, step, moment) row = ::pinch::trace::WarpScope::keeps(step) ? moment : row
+#define PINCH_TRACE_STEPS_OF(row, role, low, high) \
+  pinch_trace_scope.put_steps(row, static_cast<unsigned>(role), low, high)
+#define PINCH_TRACE_WAITS_OF(begin_row, end_row, what, low, high) \
+  pinch_trace_scope.put_waits(begin_row, end_row, static_cast<unsigned>(what), low, high)
 #define PINCH_TRACE_STEP(role, step) PINCH_TRACE_STEP_AT(::pinch::trace::WarpScope::now(), role, step)
 #define PINCH_TRACE_WAIT(what) \
   ::pinch::trace::WarpWait PINCH_TRACE_JOIN(pinch_trace_wait_, __LINE__)(pinch_trace_scope, static_cast<unsigned>(what))
@@ -344,6 +396,11 @@ class WarpWait {
 #define PINCH_TRACE_PASSED
 #define PINCH_TRACE_MEMBER
 #define PINCH_TRACE_NOW(moment) static_cast<void>(0)
+#define PINCH_TRACE_RENEW(moment) static_cast<void>(0)
+#define PINCH_TRACE_ROW(row) static_cast<void>(0)
+#define PINCH_TRACE_KEEP(row, step, moment) static_cast<void>(0)
+#define PINCH_TRACE_STEPS_OF(row, role, low, high) static_cast<void>(0)
+#define PINCH_TRACE_WAITS_OF(begin_row, end_row, what, low, high) static_cast<void>(0)
 #define PINCH_TRACE_STEP_AT(moment, role, step) static_cast<void>(0)
 #define PINCH_TRACE_WAIT_AT(begin, end, what) static_cast<void>(0)
 #define PINCH_TRACE_STEP(role, step) static_cast<void>(0)

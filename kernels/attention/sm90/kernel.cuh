@@ -91,6 +91,13 @@ struct Consumer {
   __device__ __forceinline__ void wait_keys() const {
     wait_for_warp_as(TraceWait::kKeys, shared.barriers.k_full[k.stage], k.parity PINCH_TRACE_PASSED);
   }
+  // Of the stage after this one.
+  __device__ __forceinline__ bool next_keys_there() const {
+    RingPosition<T::kStages> next = k;
+    next.advance();
+    return __all_sync(0xFFFFFFFF, ptx::mbarrier_test_wait_parity(
+                                      ptx::shared_address(&shared.barriers.k_full[next.stage]), next.parity));
+  }
   __device__ __forceinline__ void wait_values() const {
     wait_for_warp_as(TraceWait::kValues, shared.barriers.v_full[v.stage], v.parity PINCH_TRACE_PASSED);
   }
@@ -210,7 +217,10 @@ __device__ __forceinline__ void Consumer<T>::run() {
     };
 
     int tile = block.key_tiles - 1;
-    PINCH_TRACE_STEP(TraceRole::kSoftmax, tile);
+    PINCH_TRACE_NOW(scores);
+    PINCH_TRACE_ROW(softmaxes);
+    PINCH_TRACE_ROW(products);
+    PINCH_TRACE_ROW(turns);
     release_keys();
     if (tile == 0) release_queries();
 #pragma unroll
@@ -228,28 +238,40 @@ __device__ __forceinline__ void Consumer<T>::run() {
 
     // Here and not where they are needed: the branches keep ptxas from moving the exponentials above behind the wait
     // for the product that they are to run under.
+    // A traced build asks where the warp waits for its scores, so that it need not where it waits for nothing.
+    [[maybe_unused]] bool keys_there = false;
     const auto wait_for_next_keys = [&] {
-      if (tile > 0) wait_keys();
+      if (tile > 0 && !keys_there) wait_keys();
     };
     wait_for_next_keys();
+
+    [[maybe_unused]] const auto store_kept = [&]([[maybe_unused]] int low) {
+      [[maybe_unused]] const int high = min(block.key_tiles - 1, low | 31);
+      PINCH_TRACE_STEPS_OF(softmaxes, TraceRole::kSoftmax, low, high);
+      PINCH_TRACE_STEPS_OF(products, TraceRole::kProduct, low, high);
+      PINCH_TRACE_WAITS_OF(products, turns, TraceWait::kTurn, low, high);
+    };
 
     const auto step = [&](bool masked) {
       PINCH_TRACE_NOW(begin);
       take_turn();
+      if (kTraced) __syncwarp();  // the clock would be read before the warp stands at the barrier
       PINCH_TRACE_NOW(turn);
       ptx::wgmma_fence();
       issue_scores<T>(shared, warpgroup, q.stage, k.stage, s);
       ptx::wgmma_commit_group();
+      if constexpr (kTraced) keys_there = next_keys_there();
+      PINCH_TRACE_KEEP(softmaxes, tile, scores);
+      PINCH_TRACE_KEEP(products, tile, begin);
+      PINCH_TRACE_KEEP(turns, tile, turn);
+      if (kTraced && tile % 32 == 0) store_kept(tile);
       wait_values();
       multiply_first();
       multiply_rest();
       give_turn();
-      // Only now: the other consumer waits for the turn, this one for its scores, and below for its product.
-      PINCH_TRACE_STEP_AT(begin, TraceRole::kProduct, tile);
-      PINCH_TRACE_WAIT_AT(begin, turn, TraceWait::kTurn);
       PINCH_TRACE_PHASE(TracePhase::kScores);
       ptx::wgmma_wait_group<(T::kRead < T::kSteps) ? 2 : 1>();
-      PINCH_TRACE_NOW(scores);
+      PINCH_TRACE_RENEW(scores);
       release_keys();
       --tile;
       if (tile == 0) release_queries();
@@ -258,7 +280,6 @@ __device__ __forceinline__ void Consumer<T>::run() {
       if constexpr (T::kPromoted) {
         // An fp8 product is short: it is over by now, and adding it up runs under the exponentials.
         wait_for_next_keys();
-        PINCH_TRACE_STEP_AT(scores, TraceRole::kSoftmax, tile);
         PINCH_TRACE_PHASE(TracePhase::kDrain);
         ptx::wgmma_wait_group<0>();
         release_values();
@@ -269,7 +290,6 @@ __device__ __forceinline__ void Consumer<T>::run() {
         PINCH_TRACE_PHASE(TracePhase::kExponentials);
         softmax.begin(s, rest);
         wait_for_next_keys();
-        PINCH_TRACE_STEP_AT(scores, TraceRole::kSoftmax, tile);
         PINCH_TRACE_PHASE(TracePhase::kDrain);
         ptx::wgmma_wait_group<0>();
         release_values();
@@ -280,6 +300,8 @@ __device__ __forceinline__ void Consumer<T>::run() {
     };
     while (tile > 0 && tile > whole_tiles) step(true);
     while (tile > 0) step(false);
+    if (kTraced) store_kept(1);
+    PINCH_TRACE_STEP_AT(scores, TraceRole::kSoftmax, 0);
 
     float factor[2], lse[2];
     const auto finish_rows = [&] {

@@ -12,6 +12,11 @@
 #define PINCH_TRACE_PASSED
 #define PINCH_TRACE_MEMBER
 #define PINCH_TRACE_NOW(moment) static_cast<void>(0)
+#define PINCH_TRACE_RENEW(moment) static_cast<void>(0)
+#define PINCH_TRACE_ROW(row) static_cast<void>(0)
+#define PINCH_TRACE_KEEP(row, step, moment) static_cast<void>(0)
+#define PINCH_TRACE_STEPS_OF(row, role, low, high) static_cast<void>(0)
+#define PINCH_TRACE_WAITS_OF(begin_row, end_row, what, low, high) static_cast<void>(0)
 #define PINCH_TRACE_STEP_AT(moment, role, step) static_cast<void>(0)
 #define PINCH_TRACE_WAIT_AT(begin, end, what) static_cast<void>(0)
 #define PINCH_TRACE_STEP(role, step) static_cast<void>(0)

@@ -89,6 +89,9 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaPa
                                          const CUtensorMap& activations_map, const CUtensorMap& part_map, int worker,
                                          int cta_rank) {
   PINCH_TRACE_SCOPE_LATER();
+  PINCH_TRACE_ROW(begins);
+  PINCH_TRACE_ROW(ends);
+  [[maybe_unused]] bool entered = false;
   constexpr int kRowsShare = T::kRowsShare;
   constexpr int kTileBytes = kCopy == Copy::kCodes ? T::kCodeTileBytes : T::kScaleTileBytes;
   constexpr int kWeightBytes = T::kSlabs * T::kRowTiles * kTileBytes;
@@ -116,15 +119,28 @@ __device__ __forceinline__ void producer(SharedStorage<T>& shared, const WgmmaPa
                     static_cast<int64_t>(row_tile) * params.k_tiles * kTileBytes;
       }
     }
+    [[maybe_unused]] int low = segment.k_begin;  // the first step that is kept and not stored
     for (int k = segment.k_begin; k < segment.k_end; ++k, ring = ring.next()) {
       const uint32_t full = ptx::shared_address(&shared.full[ring.stage]);
+      if (kTraced) __syncwarp();  // each step's moments are another lane's, and one lane alone made the copies
       // Traced from its second round on: before that everybody waits for it.
-      if (ring.stage == 0 && ring.parity != 0) PINCH_TRACE_ENTER();
+      if (kTraced && !entered && ring.stage == 0 && ring.parity != 0) {
+        entered = true;
+        low = k;
+        PINCH_TRACE_ENTER();
+      }
       PINCH_TRACE_NOW(begin);
       wait_for(ptx::shared_address(&shared.empty[ring.stage]), ring.parity ^ 1);
       PINCH_TRACE_NOW(is_empty);
-      PINCH_TRACE_STEP_AT(begin, TraceRole::kProducer, k);
-      PINCH_TRACE_WAIT_AT(begin, is_empty, TraceWait::kEmpty);
+      PINCH_TRACE_KEEP(begins, k, begin);
+      PINCH_TRACE_KEEP(ends, k, is_empty);
+      if (kTraced && (k % 32 == 31 || k + 1 == segment.k_end)) {
+        if (entered) {
+          PINCH_TRACE_STEPS_OF(begins, TraceRole::kProducer, low, k);
+          PINCH_TRACE_WAITS_OF(begins, ends, TraceWait::kEmpty, low, k);
+        }
+        low = k + 1;
+      }
       if (ahead > 0 && --ahead == 0) wait_for(ptx::shared_address(&shared.full[0]), 0);
       if (!elected) continue;
       ptx::mbarrier_arrive_expect_tx(full, kCopy == Copy::kActivations ? T::kSlabs * tile_rows * 128 : kWeightBytes);
@@ -290,8 +306,11 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
   int accumulate = 0;
   uint32_t descriptor = descriptor_of(ring.stage);
   uint32_t previous_empty = empty;
+  PINCH_TRACE_ROW(begins);
   for (int k = segment.k_begin; k < segment.k_end; ++k) {
     PINCH_TRACE_NOW(begin);
+    if (kTraced && k % 32 == 0 && k > segment.k_begin)
+      PINCH_TRACE_STEPS_OF(begins, TraceRole::kConsumer, max(segment.k_begin, k - 32), k - 1);
     const RingPosition<T::kStages> next = ring.next();
     // Behind the last stage its own weights are read again, for products that are never issued.
     const RingPosition<T::kStages> then = k + 1 < segment.k_end ? next : ring;
@@ -308,7 +327,7 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
         for (int r = 0; r < T::kRowBlocks; ++r)
           ptx::Wgmma<T::kTileM>::bf16_rs(sums[r], fragments[group % 2][i][r], at, accumulate);
         accumulate = 1;
-        if (step == 0) PINCH_TRACE_STEP_AT(begin, TraceRole::kConsumer, k);
+        if (step == 0) PINCH_TRACE_KEEP(begins, k, begin);
         if (step == 0) is_full = ptx::mbarrier_test_wait_parity(full + then.stage * 8, then.parity);
         if (kReadsBetween && step == 0) load_weights(ring.stage, 1);
         if (kReadsBetween && step == 4) load_weights(then.stage, 0);
@@ -340,6 +359,9 @@ __device__ __forceinline__ void multiply(SharedStorage<T>& shared, const WgmmaPa
     }
     ring = next;
   }
+  if (kTraced)
+    PINCH_TRACE_STEPS_OF(begins, TraceRole::kConsumer, max(segment.k_begin, (segment.k_end - 1) & ~31),
+                         segment.k_end - 1);
   ptx::wgmma_wait_group<0>();
 #pragma unroll
   for (int r = 0; r < T::kRowBlocks; ++r)
