@@ -35,7 +35,7 @@ endfunction()
 
 # pinch_library(NAME SOURCES... [DEPENDS...] [PRIVATE_DEPENDS...]): static library pinch_NAME, alias pinch::NAME.
 # Files of a room compiled eight at a time, which halves the wait before a first `make tune`: most of it is one header read and
-# instantiated again and again. OFF compiles each file alone, as the tsan preset does, so that none leans on another's includes.
+# instantiated again and again. OFF compiles each file alone, which shows a file that leans on the includes of another.
 option(PINCH_UNITY "Compile the files of a room together" ON)
 
 function(pinch_unity name)
