@@ -1,10 +1,14 @@
-// Checks the sm_90a kernels on a GPU: every tactic of both against an FP64 reference on odd problems.
+// Checks the sm_90a kernels on a GPU against an FP64 reference on odd problems: every listed tactic of both on each
+// where it is legal, and a sample of the other schedules that the kernels can run (support/sm90_check_plan.h).
+//
 // Usage: sm90_check listed | planted | full [CSV] | reduced [CSV]
 //   listed   without a GPU: the kernels compiled are those of the listed tactics, each once for every type
-//   planted  the checker itself, on outputs with a fault each
-//   full     every problem; some launched 60 times, whose results must be equal bit by bit
+//   planted  the checker itself, on outputs with a fault each and on selections with a gap each
+//   full     every problem; some launched 60 times, whose results must be equal bit by bit. Fails, too, where a listed
+//            tactic got fewer than 40 problems with tails in n and k, or no such problem 60 times, or, if it adds up
+//            partial sums, none 60 times on which it does: in any weight format and output type
 //   reduced  a few small problems, for compute-sanitizer
-// A tactic that a rule refuses is a row that names the rule. Exit status: 0 all right, 1 not, 77 skipped.
+// A launch that a rule refuses is a row that names the rule. Exit status: 0 all right, 1 not, 77 skipped.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -22,57 +26,16 @@
 #include "tests/gpu/support/candidates.h"
 #include "tests/gpu/support/check_log.h"
 #include "tests/gpu/support/output_check.h"
+#include "tests/gpu/support/sm90_check_plan.h"
 
 namespace pinch::gpu_test {
 namespace {
-
-struct CheckedProblem {
-  int m, n, k;
-  int repeats = 1;
-  bool nan_and_inf = false;
-};
-
-constexpr CheckedProblem kReduced[] = {{3, 72, 96, 1, true}, {2, 136, 1056}, {33, 264, 224}};
-
-constexpr CheckedProblem kFull[] = {{1, 8, 32},
-                                    {2, 16, 64},
-                                    {3, 72, 96, 1, true},
-                                    {5, 64, 64},
-                                    {7, 24, 96},
-                                    {8, 40, 160},
-                                    {9, 72, 1056},
-                                    {13, 136, 4128},
-                                    {16, 8, 8192},
-                                    {3, 40, 20512},
-                                    {17, 136, 160},
-                                    {25, 1000, 992},
-                                    {31, 264, 2048},
-                                    {32, 4104, 96},
-                                    {32, 520, 6656},
-                                    {1, 4096, 4096, 60},
-                                    {7, 1000, 6656, 60},
-                                    {16, 2056, 4096, 60},
-                                    {32, 1000, 4128, 60},
-                                    {9, 6656, 6656},
-                                    {31, 19968, 416},
-                                    {33, 1000, 992, 1, true},
-                                    {64, 256, 512},
-                                    {100, 520, 1056},
-                                    {129, 264, 2048},
-                                    {130, 4096, 4096, 60},
-                                    {255, 392, 640},
-                                    {257, 1544, 736, 1, true},
-                                    {300, 5000, 1024, 60},
-                                    {512, 20000, 320},
-                                    {1000, 648, 1504},
-                                    {2048, 4096, 256}};
 
 class Check {
  public:
   explicit Check(const char* csv_path) : log_(csv_path, "n,k,m,format,output,family,tactic,verdict,relative_l2,why") {}
 
-  // Every `step`th streaming tactic: they are many, and the large problems take long.
-  void run(const CheckedProblem& p, Format format, int index, int step) {
+  void run(const CheckedProblem& p, Format format, int index, int unlisted_step) {
     const ProblemShape shape{.format = format,
                              .m = p.m,
                              .n = p.n,
@@ -85,23 +48,34 @@ class Check {
     data.compute_reference(p.m, 1);
     const int failed_before = log_.failed;
     for (const bool f32 : {false, true}) {
-      std::vector<Candidate> all = candidates(data, p.m, f32, Breadth::kEverySchedule);
+      const int variant = 2 * static_cast<int>(format == Format::kMxfp4) + static_cast<int>(f32);
+      struct Launch {
+        PlannedCheck plan;
+        Candidate candidate;
+      };
+      std::vector<Launch> all;
       std::size_t most_workspace = 0;
-      for (const Candidate& c : all) most_workspace = std::max(most_workspace, c.workspace_bytes);
-      GuardedOutput out(p.m, p.n, shape.out_stride, f32);
-      GuardedWorkspace workspace(most_workspace);
       std::map<std::string, int> legal;
-      int stream_index = index;
-      for (const Candidate& c : all) {
-        if (!c.illegal.empty()) {
-          ++rules_[c.illegal];
-          if (c.must_be_legal) log_.fail("the default schedule is refused: " + c.tactic + ": " + c.illegal);
-          row(shape, f32, c, c.must_be_legal ? "wrong" : "illegal", 0, c.illegal);
+      // Each variant starts elsewhere among what is sampled.
+      for (const PlannedCheck& plan : planned_checks(p, index + variant, unlisted_step, tactics_device())) {
+        auto c = candidate(data, p.m, f32, plan.tactic);
+        if (!c) continue;
+        if (plan.refused.empty()) {
+          ++legal[c->family];
+          most_workspace = std::max(most_workspace, c->workspace_bytes);
+          all.push_back({plan, std::move(*c)});
           continue;
         }
-        ++legal[c.family];
-        if (c.family == "stream" && stream_index++ % step != 0) continue;
-        check_one(data, c, p.repeats, out, workspace);
+        const std::string rule(plan.refused);
+        ++rules_[rule];
+        if (must_be_legal(plan.tactic)) log_.fail("the default schedule is refused: " + c->tactic + ": " + rule);
+        row(shape, f32, *c, must_be_legal(plan.tactic) ? "wrong" : "illegal", 0, rule);
+      }
+      GuardedOutput out(p.m, p.n, shape.out_stride, f32);
+      GuardedWorkspace workspace(most_workspace);
+      for (const Launch& launch : all) {
+        check_one(data, launch.candidate, launch.plan.repeats, out, workspace);
+        coverage_.add(launch.plan.tactic, p, variant, launch.plan.repeats, tactics_device());
       }
       const char* const needed[] = {"wgmma", "stream"};
       for (const char* family : needed)
@@ -113,10 +87,15 @@ class Check {
     std::fflush(stdout);
   }
 
-  // Whether all was right.
-  bool report() const {
+  // Whether all was right, and each of `needed` got its share of the problems.
+  bool report(std::span<const Tactic> needed) {
+    for (const std::string& gap : coverage_.gaps(needed)) log_.fail(gap);
     std::printf("%d problems, %d checks, %d launches, %d failed\n", problems_, log_.checks, log_.launches, log_.failed);
     for (const auto& [rule, count] : rules_) std::printf("  illegal, %d times: %s\n", count, rule.c_str());
+    const Coverage::Least least = coverage_.least(needed);
+    if (!needed.empty())
+      std::printf("%zu listed tactics: least problems of any %d, least repeats %d\n", needed.size(), least.problems,
+                  least.repeats);
     return log_.all_right();
   }
 
@@ -166,12 +145,13 @@ class Check {
 
   CheckLog log_;
   OutputChecker checker_;
+  Coverage coverage_;
   std::map<std::string, int> rules_;
   int problems_ = 0;
 };
 
 using gemm_bf16_fp4::sm90::StreamKernel, gemm_bf16_fp4::sm90::StreamTactic;
-using gemm_bf16_fp4::sm90::Tactic, gemm_bf16_fp4::sm90::WgmmaKernel, gemm_bf16_fp4::sm90::WgmmaTactic;
+using gemm_bf16_fp4::sm90::WgmmaKernel, gemm_bf16_fp4::sm90::WgmmaTactic;
 
 // How many kernels are compiled that no tactic uses, compiled twice, or missing: in each weight format and, for wgmma,
 // output type.
@@ -202,9 +182,7 @@ int listing_faults(std::span<const WgmmaKernel> wgmma, std::span<const StreamKer
 }
 
 int check_listing() {
-  std::vector<Tactic> tactics;
-  for (const Tactic& tactic : gemm_bf16_fp4::sm90::tactics())
-    if (std::strcmp(PINCH_TACTICS, "full") == 0 || in_core(tactic)) tactics.push_back(tactic);
+  const std::vector<Tactic> tactics = compiled_tactics(PINCH_TACTICS);
   const auto wgmma = gemm_bf16_fp4::sm90::wgmma_kernels();
   const auto stream = gemm_bf16_fp4::sm90::stream_kernels();
   const int faults = listing_faults(wgmma, stream, tactics);
@@ -226,18 +204,17 @@ int run(int argc, char** argv) {
     return 2;
   }
   skip_without_device();
-  if (mode == "planted") return report_planted(planted_faults_missed());
+  const std::vector<Tactic> needed = compiled_tactics(PINCH_TACTICS);
+  if (mode == "planted") return report_planted(planted_faults_missed() + planted_gaps_missed(needed, tactics_device()));
+  const bool full = mode == "full";
+  constexpr int kUnlistedStep = 5, kReducedUnlistedStep = 31;
   Check check(csv_path);
   for (const Format format : {Format::kNvfp4, Format::kMxfp4}) {
     int index = 0;
-    if (mode == "reduced") {
-      for (const CheckedProblem& p : kReduced) check.run(p, format, ++index, 31);
-    } else {
-      for (const CheckedProblem& p : kFull)
-        check.run(p, format, ++index, static_cast<std::int64_t>(p.n) * p.k > (1 << 22) ? 31 : p.repeats > 1 ? 5 : 1);
-    }
+    for (const CheckedProblem& p : full ? full_problems() : reduced_problems())
+      check.run(p, format, ++index, full ? kUnlistedStep : kReducedUnlistedStep);
   }
-  return check.report() ? 0 : 1;
+  return check.report(full ? std::span(needed) : std::span<const Tactic>()) ? 0 : 1;
 }
 
 }  // namespace

@@ -76,25 +76,23 @@ Candidate candidate_of(const ProblemData& data, int m, bool f32, const StreamKer
   return c;
 }
 
-void add_wgmma(const ProblemData& data, int m, bool f32, Breadth breadth, std::vector<Candidate>* out) {
+void add_wgmma(const ProblemData& data, int m, bool f32, std::vector<Candidate>* out) {
   const ProblemShape& s = data.shape;
   const WgmmaProblem problem{m, s.n, s.k};
   const WgmmaDevice device{stream_device().sm_count};
-  const bool plausible = breadth == Breadth::kPlausible;
   for (const WgmmaKernel& kernel : wgmma_kernels()) {
     const WgmmaTile& tile = kernel.tile;
     if (kernel.format != s.format || (kernel.output == OutputType::kF32) != f32) continue;
-    if (plausible && ((tile.tile_m > 2 * m && tile.tile_m > 16) || m > 16 * tile.tile_m)) continue;
+    if ((tile.tile_m > 2 * m && tile.tile_m > 16) || m > 16 * tile.tile_m) continue;
     const int m_tiles = (m + tile.tile_m - 1) / tile.tile_m;
     for (const int split : {1, kStreamK, 2, 3, 4, 8}) {
       for (const int raster : {8, 4, 2, 1}) {
         // A raster of at least m_tiles walks as m_tiles does.
-        if (raster != 8 && (raster >= m_tiles || !plausible)) continue;
+        if (raster != 8 && raster >= m_tiles) continue;
         const WgmmaTactic tactic{tile, split, raster};
         if (!illegal(tactic).empty()) continue;
         Candidate c = candidate_of(data, m, kernel, tactic);
-        c.must_be_legal = split == 1;
-        if (c.illegal.empty() && plausible) {
+        if (c.illegal.empty()) {
           const Schedule schedule = make_schedule(tactic, problem, device);
           if (split > 1 && schedule.workers * tile.cluster_n > 2 * device.sm_count) continue;
           if (split == kStreamK && schedule.shared_tiles == 0) continue;  // as split 1
@@ -105,13 +103,13 @@ void add_wgmma(const ProblemData& data, int m, bool f32, Breadth breadth, std::v
   }
 }
 
-void add_stream(const ProblemData& data, int m, bool f32, Breadth breadth, std::vector<Candidate>* out) {
+void add_stream(const ProblemData& data, int m, bool f32, std::vector<Candidate>* out) {
   constexpr int kMostRows = 32;
   if (m > kMostRows) return;
   for (const StreamKernel& kernel : stream_kernels()) {
     const StreamInstance& instance = kernel.instance;
     if (kernel.format != data.shape.format) continue;
-    if (breadth == Breadth::kPlausible && instance.m_blocks != (m <= 8 ? 1 : m <= 16 ? 2 : 4)) continue;
+    if (instance.m_blocks != (m <= 8 ? 1 : m <= 16 ? 2 : 4)) continue;
     for (const int blocks_per_sm : {1, 2, 4}) {
       for (const int split : {1, 2, 4, 8}) {
         for (const int balance : {0, 1}) {
@@ -132,35 +130,39 @@ void add_stream(const ProblemData& data, int m, bool f32, Breadth breadth, std::
   }
 }
 
-// The family's tactics that this build holds a kernel of, less those that repeat another one.
-void add_listed(const ProblemData& data, int m, bool f32, std::vector<Candidate>* out) {
-  const ProblemShape& s = data.shape;
-  const Device device{.wgmma = {.sm_count = stream_device().sm_count}, .stream = stream_device()};
-  for (const Tactic& tactic : tactics()) {
-    if (!illegal(tactic, {m, s.n, s.k}, device).empty()) continue;
-    if (const auto* wgmma = std::get_if<WgmmaTactic>(&tactic)) {
-      for (const WgmmaKernel& kernel : wgmma_kernels())
-        if (kernel.tile == wgmma->tile && kernel.format == s.format && (kernel.output == OutputType::kF32) == f32)
-          out->push_back(candidate_of(data, m, kernel, *wgmma));
-    } else {
-      const auto& stream = std::get<StreamTactic>(tactic);
-      for (const StreamKernel& kernel : stream_kernels())
-        if (kernel.instance == instance_of(stream) && kernel.format == s.format)
-          out->push_back(candidate_of(data, m, f32, kernel, stream));
-    }
-  }
+}  // namespace
+
+const Device& tactics_device() {
+  static const Device device{.wgmma = {.sm_count = stream_device().sm_count}, .stream = stream_device()};
+  return device;
 }
 
-}  // namespace
+std::optional<Candidate> candidate(const ProblemData& data, int m, bool f32, const Tactic& tactic) {
+  const Format format = data.shape.format;
+  if (const auto* wgmma = std::get_if<WgmmaTactic>(&tactic)) {
+    for (const WgmmaKernel& kernel : wgmma_kernels())
+      if (kernel.tile == wgmma->tile && kernel.format == format && (kernel.output == OutputType::kF32) == f32)
+        return candidate_of(data, m, kernel, *wgmma);
+    return std::nullopt;
+  }
+  const auto& stream = std::get<StreamTactic>(tactic);
+  for (const StreamKernel& kernel : stream_kernels())
+    if (kernel.instance == instance_of(stream) && kernel.format == format)
+      return candidate_of(data, m, f32, kernel, stream);
+  return std::nullopt;
+}
 
 std::vector<Candidate> candidates(const ProblemData& data, int m, bool f32, Breadth breadth) {
   std::vector<Candidate> all;
   if (breadth == Breadth::kListed) {
-    add_listed(data, m, f32, &all);
+    for (const Tactic& tactic : tactics()) {
+      if (!illegal(tactic, {m, data.shape.n, data.shape.k}, tactics_device()).empty()) continue;
+      if (auto c = candidate(data, m, f32, tactic)) all.push_back(std::move(*c));
+    }
     return all;
   }
-  add_stream(data, m, f32, breadth, &all);
-  add_wgmma(data, m, f32, breadth, &all);
+  add_stream(data, m, f32, &all);
+  add_wgmma(data, m, f32, &all);
   return all;
 }
 
