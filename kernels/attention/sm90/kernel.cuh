@@ -238,10 +238,15 @@ __device__ __forceinline__ void Consumer<T>::run() {
 
     // Here and not where they are needed: the branches keep ptxas from moving the exponentials above behind the wait
     // for the product that they are to run under.
-    // A traced build asks where the warp waits for its scores, so that it need not where it waits for nothing.
+    // A traced build asks where the warp waits for its scores, so that it need not where it waits for nothing. What it
+    // alone does is not even compiled in the other: ptxas orders a loop anew for less.
     [[maybe_unused]] bool keys_there = false;
     const auto wait_for_next_keys = [&] {
-      if (tile > 0 && !keys_there) wait_keys();
+      if constexpr (kTraced) {
+        if (tile > 0 && !keys_there) wait_keys();
+      } else {
+        if (tile > 0) wait_keys();
+      }
     };
     wait_for_next_keys();
 
@@ -255,7 +260,7 @@ __device__ __forceinline__ void Consumer<T>::run() {
     const auto step = [&](bool masked) {
       PINCH_TRACE_NOW(begin);
       take_turn();
-      if (kTraced) __syncwarp();  // the clock would be read before the warp stands at the barrier
+      if constexpr (kTraced) __syncwarp();  // the clock would be read before the warp stands at the barrier
       PINCH_TRACE_NOW(turn);
       ptx::wgmma_fence();
       issue_scores<T>(shared, warpgroup, q.stage, k.stage, s);
@@ -264,7 +269,9 @@ __device__ __forceinline__ void Consumer<T>::run() {
       PINCH_TRACE_KEEP(softmaxes, tile, scores);
       PINCH_TRACE_KEEP(products, tile, begin);
       PINCH_TRACE_KEEP(turns, tile, turn);
-      if (kTraced && tile % 32 == 0) store_kept(tile);
+      if constexpr (kTraced) {
+        if (tile % 32 == 0) store_kept(tile);
+      }
       wait_values();
       multiply_first();
       multiply_rest();
@@ -300,7 +307,7 @@ __device__ __forceinline__ void Consumer<T>::run() {
     };
     while (tile > 0 && tile > whole_tiles) step(true);
     while (tile > 0) step(false);
-    if (kTraced) store_kept(1);
+    if constexpr (kTraced) store_kept(1);
     PINCH_TRACE_STEP_AT(scores, TraceRole::kSoftmax, 0);
 
     float factor[2], lse[2];
