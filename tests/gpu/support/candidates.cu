@@ -6,6 +6,7 @@
 #include "kernels/gemm_bf16_fp4/sm90/stream/device.h"
 #include "kernels/gemm_bf16_fp4/sm90/stream/launch.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/tactics.h"
+#include "tests/gpu/support/sm90_check_plan.h"
 
 namespace pinch::gpu_test {
 
@@ -110,23 +111,8 @@ void add_stream(const ProblemData& data, int m, bool f32, std::vector<Candidate>
     const StreamInstance& instance = kernel.instance;
     if (kernel.format != data.shape.format) continue;
     if (instance.m_blocks != (m <= 8 ? 1 : m <= 16 ? 2 : 4)) continue;
-    for (const int blocks_per_sm : {1, 2, 4}) {
-      for (const int split : {1, 2, 4, 8}) {
-        for (const int balance : {0, 1}) {
-          if (instance.warps_per_sm % blocks_per_sm != 0) continue;
-          const StreamTactic tactic{.m_blocks = instance.m_blocks,
-                                    .row_tiles = instance.row_tiles,
-                                    .in_flight = instance.in_flight,
-                                    .warps = instance.warps_per_sm / blocks_per_sm,
-                                    .blocks_per_sm = blocks_per_sm,
-                                    .k_warps = instance.k_warps,
-                                    .split_k = split,
-                                    .balance = balance};
-          if (illegal(tactic) != nullptr) continue;
-          out->push_back(candidate_of(data, m, f32, kernel, tactic));
-        }
-      }
-    }
+    for (const StreamTactic& tactic : schedules_of(instance))
+      out->push_back(candidate_of(data, m, f32, kernel, tactic));
   }
 }
 

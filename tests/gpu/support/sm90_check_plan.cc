@@ -79,23 +79,7 @@ std::vector<Tactic> list_unlisted() {
       }
       continue;
     }
-    const StreamInstance instance = instance_of(std::get<StreamTactic>(tactic));
-    for (const int blocks_per_sm : {1, 2, 4}) {
-      if (instance.warps_per_sm % blocks_per_sm != 0) continue;
-      for (const int split : {1, 2, 4, 8}) {
-        for (const int balance : {0, 1}) {
-          const StreamTactic other{.m_blocks = instance.m_blocks,
-                                   .row_tiles = instance.row_tiles,
-                                   .in_flight = instance.in_flight,
-                                   .warps = instance.warps_per_sm / blocks_per_sm,
-                                   .blocks_per_sm = blocks_per_sm,
-                                   .k_warps = instance.k_warps,
-                                   .split_k = split,
-                                   .balance = balance};
-          if (illegal(other) == nullptr) add(other);
-        }
-      }
-    }
+    for (const StreamTactic& other : schedules_of(instance_of(std::get<StreamTactic>(tactic)))) add(other);
   }
   return all;
 }
@@ -108,6 +92,27 @@ std::string_view refused_by_kernel(const Tactic& tactic, const WgmmaProblem& p, 
 }
 
 }  // namespace
+
+std::vector<StreamTactic> schedules_of(const StreamInstance& instance) {
+  std::vector<StreamTactic> all;
+  for (const int blocks_per_sm : {1, 2, 4}) {
+    if (instance.warps_per_sm % blocks_per_sm != 0) continue;
+    for (const int split : {1, 2, 4, 8}) {
+      for (const int balance : {0, 1}) {
+        const StreamTactic tactic{.m_blocks = instance.m_blocks,
+                                  .row_tiles = instance.row_tiles,
+                                  .in_flight = instance.in_flight,
+                                  .warps = instance.warps_per_sm / blocks_per_sm,
+                                  .blocks_per_sm = blocks_per_sm,
+                                  .k_warps = instance.k_warps,
+                                  .split_k = split,
+                                  .balance = balance};
+        if (illegal(tactic) == nullptr) all.push_back(tactic);
+      }
+    }
+  }
+  return all;
+}
 
 std::span<const CheckedProblem> full_problems() {
   static const std::vector<CheckedProblem> all = list_full_problems();
