@@ -13,6 +13,7 @@ namespace {
 
 using gemm_bf16_fp4::sm90::sm90_device;
 using gemm_bf16_fp4::sm90::tactics;
+using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr int kUnlistedStep = 5;
@@ -47,6 +48,26 @@ TEST(Sm90CheckPlan, NamesWhatASelectionLeavesOut) {
   for (const char* set : {"core", "full"})
     EXPECT_EQ(planted_gaps_missed(compiled_tactics(set), sm90_device(132)), 0) << set;
   EXPECT_EQ(Coverage().gaps(tactics()).size(), tactics().size());
+}
+
+TEST(Sm90CheckPlan, HasAListedTacticOfEachFamilyThatMustRunAProblem) {
+  const Device device = sm90_device(132);
+  for (const auto problems : {full_problems(), reduced_problems()})
+    for (const CheckedProblem& p : problems)
+      for (int turn = 0; turn < kUnlistedStep; ++turn)
+        EXPECT_THAT(families_missing(p, planned_checks(p, turn, kUnlistedStep, device)), IsEmpty())
+            << p.m << " " << p.n << " " << p.k;
+}
+
+// 32 rows of half of k = 6656 are 208 KB, beside which nothing fits. Where the rows fit, a plan without one is told.
+TEST(Sm90CheckPlan, ExpectsAStreamingTacticWhereActivationsFit) {
+  EXPECT_TRUE(stream_must_run({1, 8, 32}));
+  EXPECT_TRUE(stream_must_run({16, 8, 8192}));
+  EXPECT_TRUE(stream_must_run({32, 1000, 4128}));
+  EXPECT_FALSE(stream_must_run({32, 520, 6656}));
+  EXPECT_FALSE(stream_must_run({33, 1000, 992}));
+  EXPECT_THAT(families_missing({32, 1000, 4128}, {}), ElementsAre("wgmma", "stream"));
+  EXPECT_THAT(families_missing({33, 1000, 992}, {}), ElementsAre("wgmma"));
 }
 
 TEST(Sm90CheckPlan, HasEachProblemOnceOfLegalSizes) {

@@ -1,6 +1,7 @@
 #include "tests/gpu/support/sm90_check_plan.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <limits>
@@ -140,6 +141,26 @@ bool must_be_legal(const Tactic& tactic) {
   return wgmma != nullptr && wgmma->split_k == 1 && wgmma->raster_m == 1;
 }
 
+bool stream_must_run(const CheckedProblem& p) {
+  const int rows = p.m <= 8 ? 8 : p.m <= 16 ? 16 : 32;
+  constexpr int kOtherBytes = 64 * 1024;  // the teams' sums and the ring of weights: with 8 warps and 32 rows 58 KB
+  return p.m <= 32 && std::int64_t{rows} * (p.k / 2) * 2 <= kMaxSharedBytes - kOtherBytes;
+}
+
+std::vector<std::string> families_missing(const CheckedProblem& p, std::span<const PlannedCheck> plan) {
+  const auto listed = tactics();
+  const auto runs = [&](bool wgmma) {
+    return std::any_of(plan.begin(), plan.end(), [&](const PlannedCheck& check) {
+      return check.refused.empty() && std::holds_alternative<WgmmaTactic>(check.tactic) == wgmma &&
+             std::find(listed.begin(), listed.end(), check.tactic) != listed.end();
+    });
+  };
+  std::vector<std::string> missing;
+  if (!runs(true)) missing.emplace_back("wgmma");
+  if (stream_must_run(p) && !runs(false)) missing.emplace_back("stream");
+  return missing;
+}
+
 std::vector<Tactic> compiled_tactics(std::string_view set) {
   std::vector<Tactic> all;
   for (const Tactic& tactic : tactics())
@@ -218,6 +239,39 @@ std::vector<std::string> Coverage::gaps(std::span<const Tactic> needed) const {
   return gaps;
 }
 
+namespace {
+
+// On every problem's plan of `needed`, and on that without the legal tactics of one family.
+int planted_families_missed(std::span<const Tactic> needed, const Device& device) {
+  int missed = 0;
+  const auto expect = [&](const CheckedProblem& p, const std::vector<PlannedCheck>& plan, bool wgmma, bool stream) {
+    std::vector<std::string> expected;
+    if (wgmma) expected.emplace_back("wgmma");
+    if (stream) expected.emplace_back("stream");
+    if (families_missing(p, plan) == expected) return;
+    ++missed;
+    std::printf("MISSED of m=%d n=%d k=%d%s%s\n", p.m, p.n, p.k, wgmma ? ", no wgmma planned" : "",
+                stream ? ", no stream planned" : "");
+  };
+  for (const CheckedProblem& p : full_problems()) {
+    std::vector<PlannedCheck> plan = planned_checks(p, 0, std::numeric_limits<int>::max(), device);
+    std::erase_if(plan, [&](const PlannedCheck& check) {
+      return std::find(needed.begin(), needed.end(), check.tactic) == needed.end();
+    });
+    expect(p, plan, false, false);
+    for (const bool wgmma : {true, false}) {
+      std::vector<PlannedCheck> without = plan;
+      std::erase_if(without, [&](const PlannedCheck& check) {
+        return check.refused.empty() && std::holds_alternative<WgmmaTactic>(check.tactic) == wgmma;
+      });
+      expect(p, without, wgmma, !wgmma && stream_must_run(p));
+    }
+  }
+  return missed;
+}
+
+}  // namespace
+
 int planted_gaps_missed(std::span<const Tactic> needed, const Device& device) {
   struct Launches {
     const Tactic& tactic;
@@ -226,7 +280,7 @@ int planted_gaps_missed(std::span<const Tactic> needed, const Device& device) {
   };
   const Tactic& victim = needed[needed.size() / 2];
   const auto splits = std::find_if(needed.begin(), needed.end(), can_share);
-  int missed = 0;
+  int missed = planted_families_missed(needed, device);
   // `keep` says how often the victim is launched of the times planned; 0: it is left out.
   const auto expect = [&](bool gap, const char* planted, const Tactic& of, const std::function<int(Launches)>& keep) {
     Coverage coverage;

@@ -42,6 +42,13 @@ std::vector<PlannedCheck> planned_checks(const CheckedProblem& p, int turn, int 
 // A tile's unsplit schedule, which no rule may refuse.
 bool must_be_legal(const Tactic& tactic);
 
+// Whether a listed streaming tactic must run the problem, told without its rules: up to 32 rows, of which a block keeps
+// its part of k in shared memory; the list's least part is half.
+bool stream_must_run(const CheckedProblem& p);
+// "wgmma" or "stream" where no listed tactic of it is legal in this plan of the problem though one must be; empty:
+// none.
+std::vector<std::string> families_missing(const CheckedProblem& p, std::span<const PlannedCheck> plan);
+
 // The listed tactics whose kernels a build holds: PINCH_TACTICS is core or full.
 std::vector<Tactic> compiled_tactics(std::string_view set);
 
@@ -74,8 +81,8 @@ class Coverage {
   std::map<std::string, std::array<Got, kVariants>> got_;
 };
 
-// Coverage::gaps on the full plan of `needed` and on plans with something left out. Returns how many of these it
-// misses, and prints which.
+// Coverage::gaps on the full plan of `needed` and on plans with something left out, families_missing on problems' plans
+// and on those without a family. Returns how many of these they miss, and prints which.
 int planted_gaps_missed(std::span<const Tactic> needed, const Device& device);
 
 }  // namespace pinch::gpu_test
