@@ -39,6 +39,13 @@ void SubjectTuneOptions::add_to(CLI::App& command) {
   command.add_option("--kernel", files.kernel, "The first kernel there whose name matches")->type_name("REGEX");
   command.add_option("--warps", files.warps, "Warps of one sub-partition that run its loop")->check(CLI::Range(1, 16));
   command.add_option("--trace", files.trace, "A trace that it wrote (docs/trace.md)")->type_name("FILE");
+  command
+      .add_option("--trace-slows", files.trace_slows,
+                  "Its marks slow it by so much at most, as 'pinch trace -- CMD_${level}' says; waits as long may be "
+                  "hidden, and none are ruled out where this is not given")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->type_name("PERCENT")
+      ->needs("--trace");
   command.add_option("--repeats", run.sweep.repeats, "Processes a setting, in interleaved rounds")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();

@@ -68,11 +68,26 @@ class Ladder(SweepTest):
     def test_code_and_a_trace_add_their_rungs(self):
         self.succeeds("trace", "gemm", "--m", 4, "--n", 256, "--k", 256, "--threads", 1, "--rounds", 1, "--keep", "t.trace")
         findings = self.climb(0, 0, lambda text: text, "--code", CUBIN, "--kernel", "^forced_spill$", "--warps", 16, "--trace", "t.trace")
-        self.assertIn(findings["pipeline"]["verdict"], ("headroom", "ruled_out"))
+        self.assertIn(findings["pipeline"]["verdict"], ("headroom", "not_measured"))
+        self.assertIn("what its marks cost is not known", findings["pipeline"]["why"])
         self.assertEqual(findings["pipeline"]["evidence"]["file"], "t.trace")
         self.assertEqual((findings["schedule"]["verdict"], findings["algebra"]["verdict"]), ("headroom", "ruled_out"))
         self.assertIn("spill-in-loop", findings["schedule"]["why"])
         self.assertEqual(findings["throughput"]["why"], "lsu bounds the loop; units that are not it are ruled out")
+
+    def test_what_the_marks_cost_may_rule_waits_out_and_in(self):
+        self.succeeds("trace", "gemm", "--m", 4, "--n", 256, "--k", 256, "--threads", 1, "--rounds", 1, "--keep", "t.trace")
+        verdicts = {}
+        for slows in (0, 50):
+            pipeline = self.climb(0, 0, lambda text: text, "--trace", "t.trace", "--trace-slows", slows)["pipeline"]
+            share = pipeline["evidence"]["waiting_share"]
+            self.assertEqual(pipeline["evidence"]["inflation_at_most"], slows / 100)
+            self.assertAlmostEqual(pipeline["bound_percent"], share * (100 + slows) + slows)
+            verdicts[slows] = pipeline["verdict"]
+        self.assertIn(verdicts[0], ("headroom", "ruled_out"))
+        self.assertEqual(verdicts[50], "headroom" if share > 0.02 else "not_measured")
+        spec = self.subject(SUBJECT.replace("BAD_SPLIT", "0").replace("BAD_TILE", "0"))
+        self.refuses("tune", spec, "--trace-slows", 3, says="--trace")
 
     def test_what_needs_no_run_runs_nothing(self):
         spec = self.subject(SUBJECT.replace("BAD_SPLIT", "0").replace("BAD_TILE", "0"))

@@ -44,8 +44,18 @@ class GridFamily final : public TacticFamily {
   static constexpr std::array<std::string_view, 1> kModels = {"time"};
 };
 
-// The matrix role of a pipeline waits for `share` of its time.
-Waiting waiting_with(double share) {
+// What tracing cost, in rounds that all say the same.
+trace::Cost cost_of(double slowed) {
+  trace::Cost cost;
+  for (int round = 0; round < 7; ++round) {
+    cost.times[0].ns.push_back(1000);
+    cost.times[1].ns.push_back(1000 * (1 + slowed));
+  }
+  return cost;
+}
+
+// The matrix role of a pipeline waits for `share` of its time; its marks slow it by `slowed`.
+Waiting waiting_with(double share, const trace::Cost& cost) {
   test::TraceBuilder builder;
   builder.names = {{{"producer"}, {"consumer", true}}, {{"full", 0}}, {}};
   auto& producer = builder.track(0, 0);
@@ -61,7 +71,7 @@ Waiting waiting_with(double share) {
   builder.write(folder / "trace");
   const auto file = trace::TraceFile::open(folder / "trace");
   const auto analysis = trace::analyse(*file);
-  return waiting_of(*analysis, trace::Cost{});
+  return waiting_of(*analysis, cost);
 }
 
 // Every tactic takes the least time but for what is planted.
@@ -79,7 +89,7 @@ class PlantedTask final : public Task, public HostSubject {
   }
 
   std::array<double, GridFamily::kTiles * GridFamily::kBlocks> time_ns{};
-  double waiting = 0.005;
+  double waiting = 0.005, slowed = 0.005;
   std::string kernel;  ///< whose machine code runs; empty: none of a GPU
   std::set<std::size_t> wrong;
 
@@ -103,7 +113,9 @@ class PlantedTask final : public Task, public HostSubject {
   Subject& subject() override { return *this; }
   measure::Sampler& sampler() override { return *sampler_; }
   Result<Rivals> rivals() override { return Rivals{}; }
-  Result<Waiting> waits(const std::string&, const std::function<bool()>&) override { return waiting_with(waiting); }
+  Result<Waiting> waits(const std::string&, const std::function<bool()>&) override {
+    return waiting_with(waiting, cost_of(slowed));
+  }
   Result<Code> code(const std::string& tactic) override {
     if (kernel.empty()) return Task::code(tactic);
     return read_launched(sass::test::data_path("kernels.sm_90a.cubin"), {kernel, 16, 1});
@@ -201,10 +213,70 @@ TEST(Ladder, AStalledProducerIsPipelines) {
   PlantedTask task;
   for (double& time : task.time_ns) time *= kPlanted;  // all of it is waited for
   task.waiting = 1 - 1 / kPlanted;
+  task.slowed = 0;
   const auto findings = findings_of(task);
   EXPECT_THAT(claims(findings), ElementsAre(Rung::kPipeline));
   EXPECT_NEAR(*of(findings, Rung::kPipeline).bound_percent, kSaved, kNear);
   EXPECT_THAT(of(findings, Rung::kPipeline).why, HasSubstr("waits for producer"));
+}
+
+// Marks that slow a kernel by 8% may have taken its waits' time, or made them.
+TEST(Ladder, WaitsThatMarksMayHideAreNotRuledOut) {
+  PlantedTask task;
+  for (double& time : task.time_ns) time *= kPlanted;
+  const auto with = [&](double waiting, double slowed) {
+    task.waiting = waiting;
+    task.slowed = slowed;
+    return findings_of(task);
+  };
+  const auto sharp = with(0.005, 0.01);
+  EXPECT_EQ(of(sharp, Rung::kPipeline).answer, Answer::kRuledOut);
+  EXPECT_NEAR(*of(sharp, Rung::kPipeline).bound_percent, 1.5, 0.01) << "both, though it is ruled out";
+  const auto hidden = with(0.005, 0.08);
+  EXPECT_EQ(of(hidden, Rung::kPipeline).answer, Answer::kNotMeasured);
+  EXPECT_NEAR(*of(hidden, Rung::kPipeline).bound_percent, 0.5 * 1.08 + 8, 0.01);
+  EXPECT_THAT(
+      of(hidden, Rung::kPipeline).why,
+      HasSubstr("waits for nobody beyond 0.5% of its time; its marks slow it by up to 8.0% and may hide or make "
+                "as much: 8.5% at most"));
+  EXPECT_NEAR(of(hidden, Rung::kPipeline).evidence["inflation_at_most"].get<double>(), 0.08, 1e-9);
+  EXPECT_THAT(claims(hidden), ElementsAre(Rung::kThroughput));
+  EXPECT_NEAR(*of(hidden, Rung::kThroughput).bound_percent, kSaved, kNear) << "nothing of it is taken away";
+  const auto made = with(0.05, 0.08);
+  EXPECT_THAT(claims(made), ElementsAre(Rung::kThroughput, Rung::kPipeline));
+  EXPECT_NEAR(*of(made, Rung::kPipeline).bound_percent, 5 * 1.08 + 8, 0.01);
+  EXPECT_NEAR(*of(made, Rung::kThroughput).bound_percent, kSaved, kNear) << "the marks may have made all that is seen";
+  const auto seen = with(0.1, 0.02);
+  EXPECT_NEAR(*of(seen, Rung::kPipeline).bound_percent, 10 * 1.02 + 2, 0.01);
+  EXPECT_NEAR(*of(seen, Rung::kThroughput).bound_percent, kSaved - (10 * 1.02 - 2), kNear);
+}
+
+TEST(Ladder, WhatMarksCostIsTheUpperEndOfWhatIsKnown) {
+  trace::Cost cost = cost_of(0.01);
+  cost.times[1].ns[2] = cost.times[1].ns[5] = 1080;
+  const Waiting waiting = waiting_with(0.005, cost);  // of seven rounds the interval ends at the greatest
+  EXPECT_NEAR(waiting.evidence["inflation"].get<double>(), 0.01, 1e-9);
+  EXPECT_NEAR(waiting.slowed.value(), 0.08, 1e-9);
+  EXPECT_EQ(waiting_with(0.005, cost_of(-0.01)).slowed, 0) << "marks make nothing faster";
+}
+
+TEST(Ladder, RulesNoWaitsOutWhereMarksHaveAnUnknownCost) {
+  Evidence evidence;
+  evidence.settings.list = {{"it", {}, 100, true}};
+  evidence.waiting = waiting_with(0.005, {});
+  const auto nothing = climb(evidence, {});
+  EXPECT_EQ(of(nothing, Rung::kPipeline).answer, Answer::kNotMeasured);
+  EXPECT_FALSE(of(nothing, Rung::kPipeline).bound_percent.has_value());
+  EXPECT_THAT(of(nothing, Rung::kPipeline).why, HasSubstr("what its marks cost is not known"));
+  evidence.waiting = waiting_with(0.3, {});
+  const auto found = climb(evidence, {});
+  EXPECT_EQ(of(found, Rung::kPipeline).answer, Answer::kHeadroom);
+  EXPECT_NEAR(*of(found, Rung::kPipeline).bound_percent, 30, 0.01);
+  evidence.limit = Limit{99, "reads", {}};  // whatever is hidden, no more than this can be saved
+  const auto limited = climb(evidence, {});
+  EXPECT_EQ(of(limited, Rung::kPipeline).answer, Answer::kRuledOut);
+  EXPECT_NEAR(*of(limited, Rung::kPipeline).bound_percent, 1, 1e-9);
+  EXPECT_THAT(of(limited, Rung::kPipeline).why, HasSubstr("what is above the limit is noise"));
 }
 
 // The producer waits for the consumer's slots far longer than the consumer for it: the consumer is late.
@@ -381,7 +453,7 @@ TEST(LadderCode, OfTwoLoopsThatMultiplyAlikeTheLongerIsAnEdge) {
 TEST(LadderCode, WhatIsWaitedForIsNotWastedByTheCode) {
   Evidence evidence = evidence_of_kernel("forced_spill", 16);
   const double alone = *of(climb(evidence, {}), Rung::kSchedule).bound_percent;
-  evidence.waiting = Waiting{0.4, "producer", {}};
+  evidence.waiting = Waiting{0.4, 0.0, "producer", {}};
   const auto findings = climb(evidence, {});
   EXPECT_NEAR(*of(findings, Rung::kSchedule).bound_percent, 0.6 * alone, 0.01);
   evidence.limit = Limit{70, "reads", {}};  // of 100: less than either rung's share is above it

@@ -98,20 +98,46 @@ class Climb {
                                             : found + "; but what is above the limit is noise, or is another rung's";
   }
 
+  // A wait that the marks may hide is not ruled out, and one that they may make is not taken from another rung.
   void pipeline(Finding& finding) {
     const auto* waiting = std::get_if<Waiting>(&evidence_.waiting);
     if (waiting == nullptr) return silent(finding, std::get<Silence>(evidence_.waiting));
     finding.evidence = waiting->evidence;
     finding.evidence["waiting_share"] = waiting->share;
-    share(finding, waiting->share * left_percent_,
-          fmt::format("the working role waits for {} in {:.1f}% of its time", waiting->for_whom, 100 * waiting->share),
-          fmt::format("the working role waits for nobody beyond {:.1f}% of its time", 100 * waiting->share));
+    const bool is_seen = 100 * waiting->share > band_percent();
+    finding.why = fmt::format("the working role waits for {} {:.1f}% of its time",
+                              is_seen ? waiting->for_whom + " in" : "nobody beyond", 100 * waiting->share);
+    // Where the marks' cost is not known, all above the limit may be hidden; of that only what is seen is promised.
+    const double slowed = waiting->slowed.value_or(0);
+    const double at_most = std::min(1.0, waiting->share * (1 + slowed) + slowed);
+    finding.bound_percent = std::min(at_most * left_percent_, room_percent_);
+    if ((waiting->slowed ? *finding.bound_percent : room_percent_) <= band_percent())
+      finding.answer = Answer::kRuledOut;
+    else
+      finding.answer = is_seen ? Answer::kHeadroom : Answer::kNotMeasured;
+    if (waiting->slowed) {
+      finding.why += fmt::format("; its marks slow it by up to {:.1f}% and may hide or make as much: {:.1f}% at most",
+                                 100 * slowed, 100 * at_most);
+    } else {
+      finding.why += "; what its marks cost is not known, and waits that they hide are not counted";
+      if (finding.answer == Answer::kNotMeasured) finding.bound_percent.reset();
+    }
+    if (finding.answer == Answer::kRuledOut && room_percent_ <= band_percent())
+      finding.why += "; but what is above the limit is noise";
+    if (finding.answer == Answer::kHeadroom)
+      claimed_percent_ = std::min(sure_share(*waiting) * left_percent_, *finding.bound_percent);
+  }
+
+  // Of the untraced time, what is waited even if the marks made as much of it as they slow the whole.
+  static double sure_share(const Waiting& waiting) {
+    const double slowed = waiting.slowed.value_or(0);
+    return std::max(0.0, waiting.share * (1 + slowed) - slowed);
   }
 
   // Of the time in which the code runs: where it waits for another role, its own instructions are not what it takes.
   [[nodiscard]] double running_percent() const {
     const auto* waiting = std::get_if<Waiting>(&evidence_.waiting);
-    return left_percent_ * (waiting != nullptr ? 1 - waiting->share : 1);
+    return left_percent_ * (waiting != nullptr ? 1 - sure_share(*waiting) : 1);
   }
 
   void schedule(Finding& finding) {

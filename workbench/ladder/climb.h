@@ -4,6 +4,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -41,7 +42,11 @@ struct Limit {
 };
 /// Time in which the threads or warps that do the work wait for another role, as a trace shows it.
 struct Waiting {
-  double share = 0;  ///< of the best setting's time
+  double share = 0;  ///< of the traced time
+  /// By how much of the untraced time the marks lengthen it at most. What they add to the threads that wait hides
+  /// waits, what they add to the others makes some: of either as much as they slow the whole is reckoned. Nothing: not
+  /// known.
+  std::optional<double> slowed;
   std::string for_whom;
   nlohmann::ordered_json evidence;
 };
@@ -72,7 +77,8 @@ struct Evidence {
 
 /// All seven findings in order, those that are not asked for as kNotMeasured with why. The time of the default is
 /// divided among them: what other algebra, then other handoff knobs, then any knobs gain; of what the best setting
-/// takes, its waits, what its code wastes, and the rest above the limit.
+/// takes, its waits, what its code wastes, and the rest above the limit. Waits that a trace's marks may hide are in the
+/// bound of kPipeline, and not taken from the others'.
 std::vector<Finding> climb(const Evidence& evidence, const Selection& selection);
 
 }  // namespace pinch::ladder

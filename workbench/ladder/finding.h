@@ -32,7 +32,8 @@ struct Finding {
   Rung rung = Rung::kThroughput;
   Answer answer = Answer::kNotMeasured;
   /// Percent of the default's time that this class of fix can save at most. The bounds of one ladder are of disjoint
-  /// parts of that time: they add up to no more than 100.
+  /// parts of that time, and add up to no more than 100, but for what a trace's marks may hide or make: a part of
+  /// kPipeline's bound that is in others' too. Where it is kNotMeasured, such a bound is all that is known.
   std::optional<double> bound_percent;
   std::string why;                                                     ///< one sentence
   nlohmann::ordered_json evidence = nlohmann::ordered_json::object();  ///< numbers, and where they are stored

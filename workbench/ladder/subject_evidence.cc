@@ -98,7 +98,9 @@ std::array<std::string, kRungs.size()> commands_of(const sweep::Subject& subject
     std::string& command = commands[static_cast<std::size_t>(rung)];
     const bool reads_code = rung == Rung::kThroughput || rung == Rung::kSchedule || rung == Rung::kAlgebra;
     const std::string& base = reads_code ? code : tune;
-    const std::string trace = " --trace " + (files.trace.empty() ? "FILE" : quoted(files.trace));
+    const std::string trace =
+        " --trace " + (files.trace.empty() ? "FILE" : quoted(files.trace)) +
+        (files.trace_slows ? fmt::format(" --trace-slows {}", *files.trace_slows) : " --trace-slows PERCENT");
     command = fmt::format("{}{} --only {}", base, rung == Rung::kPipeline ? trace : "", to_string(rung));
   }
   return commands;
@@ -130,6 +132,10 @@ Result<Known<Waiting>> read_waiting(const SubjectFiles& files) {
   PINCH_ASSIGN(file, trace::TraceFile::open(files.trace));
   PINCH_ASSIGN(analysis, trace::analyse(file));
   Waiting waiting = waiting_of(analysis, {});
+  if (files.trace_slows) {
+    waiting.slowed = *files.trace_slows / 100;
+    waiting.evidence["inflation_at_most"] = *waiting.slowed;
+  }
   waiting.evidence["file"] = files.trace;
   return Known<Waiting>(std::move(waiting));
 }

@@ -1,6 +1,7 @@
 // What a sweep of a user's own subject knows, as evidence for the ladder's rungs.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "workbench/ladder/climb.h"
@@ -10,10 +11,11 @@ namespace pinch::ladder {
 
 /// What a subject's author has beside its command. An empty name: not given.
 struct SubjectFiles {
-  std::string code;    ///< cubin, fatbin or program with device code
-  std::string kernel;  ///< regular expression; the first kernel that matches is read
-  int warps = 1;       ///< of one sub-partition
-  std::string trace;   ///< written by a program with the marks of pinch/trace.h
+  std::string code;                   ///< cubin, fatbin or program with device code
+  std::string kernel;                 ///< regular expression; the first kernel that matches is read
+  int warps = 1;                      ///< of one sub-partition
+  std::string trace;                  ///< written by a program with the marks of pinch/trace.h
+  std::optional<double> trace_slows;  ///< percent of the untraced time that the marks cost, as pinch trace says
 };
 
 /// The hot loop of the kernel and the waits of the trace. Errors: those of reading the files; kNotFound where no kernel

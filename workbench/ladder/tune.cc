@@ -60,13 +60,19 @@ Silence stored_silence(const json& stored) {
 
 json waiting_json(const Known<Waiting>& known) {
   if (const auto* waiting = std::get_if<Waiting>(&known))
-    return {{"share", waiting->share}, {"for_whom", waiting->for_whom}, {"evidence", waiting->evidence}};
+    return {{"share", waiting->share},
+            {"slowed", waiting->slowed ? json(*waiting->slowed) : json(nullptr)},
+            {"for_whom", waiting->for_whom},
+            {"evidence", waiting->evidence}};
   return silence_json(std::get<Silence>(known));
 }
 
 Known<Waiting> stored_waiting(const json& stored) {
-  if (stored.contains("share"))
-    return Waiting{stored["share"].get<double>(), stored.at("for_whom").get<std::string>(), stored.at("evidence")};
+  if (stored.contains("share")) {
+    const json& slowed = stored.at("slowed");
+    return Waiting{stored["share"].get<double>(), slowed.is_null() ? std::nullopt : std::optional(slowed.get<double>()),
+                   stored.at("for_whom").get<std::string>(), stored.at("evidence")};
+  }
   return stored_silence(stored);
 }
 

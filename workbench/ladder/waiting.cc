@@ -36,13 +36,16 @@ Waiting waiting_of(const trace::Analysis& analysis, const trace::Cost& cost) {
       waiting.evidence["roles"].push_back({{"name", role.name}, {"busy", role.busy}, {"waiting", role.tracks_waiting}});
   }
   const auto inflation = cost.inflation(analysis.level);
+  if (inflation) waiting.slowed = std::max(0.0, cost.inflation_interval(analysis.level).high);
   waiting.evidence["inflation"] = inflation ? nlohmann::ordered_json(*inflation) : nlohmann::ordered_json(nullptr);
+  waiting.evidence["inflation_at_most"] =
+      waiting.slowed ? nlohmann::ordered_json(*waiting.slowed) : nlohmann::ordered_json(nullptr);
   return waiting;
 }
 
 namespace {
 
-constexpr int kRounds = 3;
+constexpr int kRounds = 9;  // of which the interval of the median leaves out the fastest and the slowest
 
 Result<Waiting> waiting_in(const trace::Traced& traced) {
   PINCH_ASSIGN(file, trace::TraceFile::open(traced.path));
