@@ -192,7 +192,7 @@ class Recording {
     const ProblemShape& s = data.shape;
     const int m_step = std::max(1, m / 8);
     data.compute_reference(m, m_step);
-    const std::vector<Candidate> all = candidates(data, m, false, Breadth::kListed);
+    const std::vector<Candidate> all = candidates(data, m, false);
     GuardedOutput out(m, s.n, s.out_stride, false);
     std::size_t most_workspace = 0;
     for (const Candidate& c : all) most_workspace = std::max(most_workspace, c.workspace_bytes);

@@ -6,7 +6,6 @@
 #include "kernels/gemm_bf16_fp4/sm90/stream/device.h"
 #include "kernels/gemm_bf16_fp4/sm90/stream/launch.cuh"
 #include "kernels/gemm_bf16_fp4/sm90/tactics.h"
-#include "tests/gpu/support/sm90_check_plan.h"
 
 namespace pinch::gpu_test {
 
@@ -28,8 +27,7 @@ Candidate candidate_of(const ProblemData& data, int m, const WgmmaKernel& kernel
   const WgmmaProblem problem{m, s.n, s.k};
   const WgmmaDevice device{stream_device().sm_count};
   Candidate c{.family = "wgmma", .tactic = to_string(tactic)};
-  c.illegal = illegal(tactic, problem, device);
-  if (c.illegal.empty()) c.workspace_bytes = workspace_bytes(tactic, problem, device);
+  if (illegal(tactic, problem, device).empty()) c.workspace_bytes = workspace_bytes(tactic, problem, device);
   c.launch = [&data, &s, &kernel, tactic, device, m](void* to, void* workspace, cudaStream_t stream) {
     return kernel.launch(tactic,
                          {.a = data.a.data(),
@@ -66,8 +64,8 @@ Candidate candidate_of(const ProblemData& data, int m, bool f32, const StreamKer
                         .acc_scale = std::ldexp(1.f, data.acc_exponent),
                         .out_f32 = f32};
   Candidate c{.family = "stream", .tactic = to_string(tactic)};
-  if (const char* why = illegal(tactic, args, stream_device())) c.illegal = why;
-  if (c.illegal.empty()) c.workspace_bytes = stream_workspace_bytes(tactic, s.n, stream_device());
+  if (illegal(tactic, args, stream_device()) == nullptr)
+    c.workspace_bytes = stream_workspace_bytes(tactic, s.n, stream_device());
   c.launch = [&kernel, tactic, args](void* to, void* workspace, cudaStream_t stream) {
     StreamArgs call = args;
     call.out = to;
@@ -75,45 +73,6 @@ Candidate candidate_of(const ProblemData& data, int m, bool f32, const StreamKer
     return kernel.launch(tactic, call, stream_device(), stream);
   };
   return c;
-}
-
-void add_wgmma(const ProblemData& data, int m, bool f32, std::vector<Candidate>* out) {
-  const ProblemShape& s = data.shape;
-  const WgmmaProblem problem{m, s.n, s.k};
-  const WgmmaDevice device{stream_device().sm_count};
-  for (const WgmmaKernel& kernel : wgmma_kernels()) {
-    const WgmmaTile& tile = kernel.tile;
-    if (kernel.format != s.format || (kernel.output == OutputType::kF32) != f32) continue;
-    if ((tile.tile_m > 2 * m && tile.tile_m > 16) || m > 16 * tile.tile_m) continue;
-    const int m_tiles = (m + tile.tile_m - 1) / tile.tile_m;
-    for (const int split : {1, kStreamK, 2, 3, 4, 8}) {
-      for (const int raster : {8, 4, 2, 1}) {
-        // A raster of at least m_tiles walks as m_tiles does.
-        if (raster != 8 && raster >= m_tiles) continue;
-        const WgmmaTactic tactic{tile, split, raster};
-        if (!illegal(tactic).empty()) continue;
-        Candidate c = candidate_of(data, m, kernel, tactic);
-        if (c.illegal.empty()) {
-          const Schedule schedule = make_schedule(tactic, problem, device);
-          if (split > 1 && schedule.workers * tile.cluster_n > 2 * device.sm_count) continue;
-          if (split == kStreamK && schedule.shared_tiles == 0) continue;  // as split 1
-        }
-        out->push_back(std::move(c));
-      }
-    }
-  }
-}
-
-void add_stream(const ProblemData& data, int m, bool f32, std::vector<Candidate>* out) {
-  constexpr int kMostRows = 32;
-  if (m > kMostRows) return;
-  for (const StreamKernel& kernel : stream_kernels()) {
-    const StreamInstance& instance = kernel.instance;
-    if (kernel.format != data.shape.format) continue;
-    if (instance.m_blocks != (m <= 8 ? 1 : m <= 16 ? 2 : 4)) continue;
-    for (const StreamTactic& tactic : schedules_of(instance))
-      out->push_back(candidate_of(data, m, f32, kernel, tactic));
-  }
 }
 
 }  // namespace
@@ -138,17 +97,12 @@ std::optional<Candidate> candidate(const ProblemData& data, int m, bool f32, con
   return std::nullopt;
 }
 
-std::vector<Candidate> candidates(const ProblemData& data, int m, bool f32, Breadth breadth) {
+std::vector<Candidate> candidates(const ProblemData& data, int m, bool f32) {
   std::vector<Candidate> all;
-  if (breadth == Breadth::kListed) {
-    for (const Tactic& tactic : tactics()) {
-      if (!illegal(tactic, {m, data.shape.n, data.shape.k}, tactics_device()).empty()) continue;
-      if (auto c = candidate(data, m, f32, tactic)) all.push_back(std::move(*c));
-    }
-    return all;
+  for (const Tactic& tactic : tactics()) {
+    if (!illegal(tactic, {m, data.shape.n, data.shape.k}, tactics_device()).empty()) continue;
+    if (auto c = candidate(data, m, f32, tactic)) all.push_back(std::move(*c));
   }
-  add_stream(data, m, f32, &all);
-  add_wgmma(data, m, f32, &all);
   return all;
 }
 

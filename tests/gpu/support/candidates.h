@@ -15,16 +15,10 @@
 namespace pinch::gpu_test {
 
 struct Candidate {
-  std::string family;   // wgmma or stream
-  std::string tactic;   // to_string
-  std::string illegal;  // the rule that refuses this problem; empty: legal
-  std::size_t workspace_bytes = 0;
+  std::string family;               // wgmma or stream
+  std::string tactic;               // to_string
+  std::size_t workspace_bytes = 0;  // none if a rule of the kernel refuses this problem
   std::function<cudaError_t(void* out, void* workspace, cudaStream_t)> launch;
-};
-
-enum class Breadth {
-  kPlausible,  // for timings: tiles of a size that fits m
-  kListed,     // for ground truth: every legal tactic of the family
 };
 
 // The device that is current when this is first asked.
@@ -32,6 +26,7 @@ const gemm_bf16_fp4::sm90::Device& tactics_device();
 
 // Nothing where this build has no kernel of the tactic's. Of the first m rows of `data`, which must outlive the result.
 std::optional<Candidate> candidate(const ProblemData& data, int m, bool f32, const gemm_bf16_fp4::sm90::Tactic& tactic);
-std::vector<Candidate> candidates(const ProblemData& data, int m, bool f32, Breadth breadth);
+// Every listed tactic that is legal and built.
+std::vector<Candidate> candidates(const ProblemData& data, int m, bool f32);
 
 }  // namespace pinch::gpu_test

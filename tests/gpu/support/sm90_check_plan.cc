@@ -63,6 +63,28 @@ std::vector<CheckedProblem> list_full_problems() {
   return all;
 }
 
+// Every legal way to launch a streaming kernel.
+std::vector<StreamTactic> schedules_of(const StreamInstance& instance) {
+  std::vector<StreamTactic> all;
+  for (const int blocks_per_sm : {1, 2, 4}) {
+    if (instance.warps_per_sm % blocks_per_sm != 0) continue;
+    for (const int split : {1, 2, 4, 8}) {
+      for (const int balance : {0, 1}) {
+        const StreamTactic tactic{.m_blocks = instance.m_blocks,
+                                  .row_tiles = instance.row_tiles,
+                                  .in_flight = instance.in_flight,
+                                  .warps = instance.warps_per_sm / blocks_per_sm,
+                                  .blocks_per_sm = blocks_per_sm,
+                                  .k_warps = instance.k_warps,
+                                  .split_k = split,
+                                  .balance = balance};
+        if (illegal(tactic) == nullptr) all.push_back(tactic);
+      }
+    }
+  }
+  return all;
+}
+
 // What the kernels can run besides the listed tactics, for every kernel of the list.
 std::vector<Tactic> list_unlisted() {
   std::vector<Tactic> all;
@@ -93,27 +115,6 @@ std::string_view refused_by_kernel(const Tactic& tactic, const WgmmaProblem& p, 
 }
 
 }  // namespace
-
-std::vector<StreamTactic> schedules_of(const StreamInstance& instance) {
-  std::vector<StreamTactic> all;
-  for (const int blocks_per_sm : {1, 2, 4}) {
-    if (instance.warps_per_sm % blocks_per_sm != 0) continue;
-    for (const int split : {1, 2, 4, 8}) {
-      for (const int balance : {0, 1}) {
-        const StreamTactic tactic{.m_blocks = instance.m_blocks,
-                                  .row_tiles = instance.row_tiles,
-                                  .in_flight = instance.in_flight,
-                                  .warps = instance.warps_per_sm / blocks_per_sm,
-                                  .blocks_per_sm = blocks_per_sm,
-                                  .k_warps = instance.k_warps,
-                                  .split_k = split,
-                                  .balance = balance};
-        if (illegal(tactic) == nullptr) all.push_back(tactic);
-      }
-    }
-  }
-  return all;
-}
 
 std::span<const CheckedProblem> full_problems() {
   static const std::vector<CheckedProblem> all = list_full_problems();

@@ -15,9 +15,6 @@ namespace pinch::gpu_test {
 
 using gemm_bf16_fp4::sm90::Device, gemm_bf16_fp4::sm90::Tactic;
 
-// Every legal way to launch a streaming kernel.
-std::vector<gemm_bf16_fp4::sm90::StreamTactic> schedules_of(const gemm_bf16_fp4::sm90::StreamInstance& instance);
-
 struct CheckedProblem {
   int m, n, k;
   int repeats = 1;
