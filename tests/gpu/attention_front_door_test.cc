@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <thread>
+#include <tuple>
 
 #include "tests/gpu/support/attention_on_device.h"
 
@@ -13,9 +14,12 @@ namespace {
 using testing::HasSubstr;
 
 TEST_F(AttentionFrontDoor, SixtyRunsGiveTheSameBits) {
-  for (const PvType pv : {kBf16, kFp8, kFp4}) {
-    const AttentionProblem p{2, 4, 2, 700, 1500, 128, true, pv, QkType::kBf16, OutputType::kF32};
-    if (legal_tactics(p).empty()) continue;
+  for (const auto& [dim, qk, pv] : {std::tuple{64, QkType::kBf16, kBf16}, std::tuple{64, QkType::kBf16, kFp8},
+                                    std::tuple{64, QkType::kFp8, kFp8}, std::tuple{64, QkType::kBf16, kFp4},
+                                    std::tuple{128, QkType::kBf16, kBf16}, std::tuple{128, QkType::kBf16, kFp8},
+                                    std::tuple{128, QkType::kFp8, kFp8}, std::tuple{128, QkType::kBf16, kFp4}}) {
+    const AttentionProblem p{2, 4, 2, 700, 1500, dim, true, pv, qk, OutputType::kF32};
+    ASSERT_FALSE(legal_tactics(p).empty()) << dim << to_string(qk) << to_string(pv);
     const Case c = make_case(p, 2, 95);
     const OnDevice arrays(c);
     for (const std::size_t index : legal_tactics(p)) {
@@ -26,9 +30,10 @@ TEST_F(AttentionFrontDoor, SixtyRunsGiveTheSameBits) {
       for (int run = 0; run < 60; ++run) {
         arrays.poison();
         ASSERT_TRUE(run_attention(*plan, arrays.inputs(), arrays.outputs(), workspace.memory.bytes()).ok());
-        std::vector<std::byte> got = arrays.raw();
+        std::vector<std::byte> got = arrays.bits();
         if (run == 0) first = std::move(got);
-        ASSERT_TRUE(run == 0 || got == first) << name_at(index) << " run " << run;
+        ASSERT_TRUE(run == 0 || got == first)
+            << dim << " " << to_string(qk) << " " << to_string(pv) << " " << name_at(index) << " run " << run;
       }
     }
   }

@@ -56,30 +56,68 @@ TEST(AttentionTruth, DamagedFilesAreNamed) {
   }
 }
 
-// Every default against the fastest tactic recorded on an H200; the lengths 2048 and 8192 were not fitted.
-TEST(AttentionTruth, DefaultsAreCloseToTheFastestRecorded) {
-  const auto rows = read_attention_times(PINCH_SOURCE_DIR "/data/h200/attention/times.csv");
-  ASSERT_TRUE(rows.ok()) << rows.error().message();
-  const AttentionTacticFamily& family = sm90_attention_family();
-  double log_sum = 0;
+/// Regrets of the defaults: the recorded time of each over that of the fastest tactic recorded for its problem.
+struct Regrets {
   int problems = 0;
-  for (const auto& group : by_problem(*rows)) {
+  double log_sum = 0, worst = 1;
+  std::string of_worst;
+  [[nodiscard]] double mean() const { return std::exp(log_sum / problems); }
+};
+Regrets regrets_of_defaults(const std::vector<AttentionTime>& rows, auto counts) {
+  const AttentionTacticFamily& family = sm90_attention_family();
+  Regrets all;
+  for (const auto& group : by_problem(rows)) {
     const AttentionProblem& p = group.front()->problem;
-    if (p.seq != 2048 && p.seq != 8192) continue;
+    if (!counts(p)) continue;
     const auto pick = default_tactic(family, p, Resources{132, 0});
-    ASSERT_TRUE(pick.ok());
-    const auto found =
-        std::find_if(group.begin(), group.end(), [&](const AttentionTime* row) { return row->tactic == pick->index; });
-    ASSERT_NE(found, group.end()) << family.to_string(pick->index) << " was not recorded at " << p.seq;
+    const auto of_pick = [&](const AttentionTime* row) { return row->tactic == pick.value().index; };
+    const auto found = std::find_if(group.begin(), group.end(), of_pick);
+    if (found == group.end()) {
+      ADD_FAILURE() << family.to_string(pick->index) << " was not recorded at " << p.seq;
+      continue;
+    }
     double best = (*found)->ns;
     for (const AttentionTime* row : group) best = std::min(best, row->ns);
     const double regret = (*found)->ns / best;
-    EXPECT_LE(regret, 1.05) << family.to_string(pick->index) << " at " << p.seq << (p.causal ? " causal" : "");
-    log_sum += std::log(regret);
-    ++problems;
+    all.log_sum += std::log(regret);
+    ++all.problems;
+    if (regret < all.worst) continue;
+    all.worst = regret;
+    all.of_worst = std::to_string(p.seq) + (p.causal ? " causal" : " full") + ", dim " + std::to_string(p.dim) +
+                   ", qk " + std::string(to_string(p.qk)) + ", pv " + std::string(to_string(p.pv));
   }
-  EXPECT_GE(problems, 16);
-  EXPECT_LE(std::exp(log_sum / problems), 1.02);
+  return all;
+}
+
+// Every default against the fastest tactic recorded on an H200; the lengths 2048 and 8192 were not fitted. The figures
+// are those that docs/decisions/0087 gives: whoever records or fits anew finds here what to write there.
+TEST(AttentionTruth, DefaultsAreCloseToTheFastestRecorded) {
+  const auto rows = read_attention_times(PINCH_SOURCE_DIR "/data/h200/attention/times.csv");
+  ASSERT_TRUE(rows.ok()) << rows.error().message();
+  const Regrets all = regrets_of_defaults(*rows, [](const AttentionProblem&) { return true; });
+  EXPECT_EQ(all.problems, 64);
+  EXPECT_NEAR(all.mean(), 1.0052, 5e-5);
+  EXPECT_NEAR(all.worst, 1.058, 5e-4) << all.of_worst;
+  EXPECT_EQ(all.of_worst, "16384 full, dim 128, qk fp8, pv fp8");
+  const Regrets held_out =
+      regrets_of_defaults(*rows, [](const AttentionProblem& p) { return p.seq == 2048 || p.seq == 8192; });
+  EXPECT_EQ(held_out.problems, 16);
+  EXPECT_NEAR(held_out.mean(), 1.0052, 5e-5);
+  EXPECT_NEAR(held_out.worst, 1.035, 5e-4) << held_out.of_worst;
+}
+
+// A recording in which another tactic is twice as fast as the default has a regret of 2.
+TEST(AttentionTruth, ARegretIsSeen) {
+  const AttentionTacticFamily& family = sm90_attention_family();
+  const AttentionProblem p{4, 16, 16, 4096, 4096, 128, false, PvType::kBf16, QkType::kBf16, OutputType::kBf16};
+  const auto pick = default_tactic(family, p, Resources{132, 0});
+  ASSERT_TRUE(pick.ok());
+  const std::size_t other = pick->index == 0 ? 1 : 0;
+  const std::string start = "4,16,4096,128,0,bf16,bf16,attend,";
+  const auto rows = read(kTitle + (start + family.to_string(pick->index) + ",600,900,\"900\"\n") + start +
+                         family.to_string(other) + ",1200,450,\"450\"\n");
+  ASSERT_TRUE(rows.ok()) << rows.error().message();
+  EXPECT_DOUBLE_EQ(regrets_of_defaults(*rows, [](const AttentionProblem&) { return true; }).worst, 2);
 }
 
 // The default of the published shape, b = 4, h = 16, d = 128.

@@ -92,6 +92,14 @@ constexpr Handoff handoff(const Tile& tile, PvType pv) {
   return {steps, tile.chunks * n / d * steps / tile.chunks, std::min(steps, (steps * n + d - 1) / d + tile.read_ahead)};
 }
 
+/// Registers of a thread that a split fills: scores, P in bf16, O, and the exponents of the second part. Of 240 the rest
+/// of the kernel takes some ten: 224 fit (half of 160 keys at dim 128), 236 spill 12 bytes and more.
+constexpr int split_registers(const Kind& kind, const Tile& tile) {
+  const Handoff h = handoff(tile, kind.pv);
+  return tile.tile_kv / 2 + tile.tile_kv / 4 + kind.dim / 2 + (h.steps - h.written) * step_keys(kind.pv) / 2;
+}
+inline constexpr int kSplitRegisters = 224;
+
 /// Shared memory of one CTA, with so many query tiles in it.
 constexpr int shared_bytes(const Kind& kind, const Tile& tile, int q_stages) {
   const int q = q_stages * tile.tile_q * qk_row_bytes(kind);
@@ -137,6 +145,8 @@ constexpr std::string_view illegal(const Kind& kind, const Tile& tile) {
   const Handoff h = handoff(tile, kind.pv);
   if (h.written == 0) return "handoff: the first release comes before anything is written";
   if (h.read > h.written) return "handoff: the product reads what softmax has not written";
+  if (kind.pv == PvType::kBf16 && h.written < h.steps && split_registers(kind, tile) > kSplitRegisters)
+    return "split must leave less of P to the second part: no registers are left for its exponents";
   if (shared_bytes(kind, tile) > kMaxSharedBytes) return "stages exceed the shared memory";
   return {};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,14 @@ class OnDevice {
     const DeviceScope scope(device_);
     check(cudaDeviceSynchronize());
     return memory_.download();
+  }
+  /// Bits of O and of the log-sum-exp, so that what is no number is compared too.
+  [[nodiscard]] std::vector<std::byte> bits() const {
+    std::vector<std::byte> all = raw();
+    const std::vector<float> lse = lse_.download();
+    const auto bytes = std::as_bytes(std::span(lse));
+    all.insert(all.end(), bytes.begin(), bytes.end());
+    return all;
   }
 
  private:
