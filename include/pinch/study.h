@@ -87,7 +87,9 @@ struct BuildComparison {
   std::vector<BuildCell> cells;  ///< timed in all four records, in the order of the first
   double median = 1;             ///< of the ratios
   double noise = 1;  ///< 99 of 100 cells differ by less between the rounds of one build; a ratio of at least 1
-  /// Cells beyond the noise and `least` of the median, furthest first: a change that all cells share is none of them.
+  /// Cells beyond `least` of the median of which either round of one build is beyond the noise of either of the
+  /// other's, furthest first: a change that all cells share is none of them. Of some thousand cells of one and the same
+  /// code a few are beyond the noise by their mean.
   std::vector<BuildCell> moved;
 };
 

@@ -42,6 +42,7 @@ Result<BuildComparison> compare_builds(const std::vector<Truth>& first, const st
   const std::array rounds{times_of(first[0]), times_of(first[1]), times_of(second[0]), times_of(second[1])};
   BuildComparison result;
   std::vector<double> ratios, apart;
+  std::vector<std::array<double, 2>> least_most;  // logarithms of the ratios of single rounds
   for (const TruthRow& row : first[0].rows) {
     std::array<double, 4> ns{};
     bool timed = true;
@@ -53,6 +54,8 @@ Result<BuildComparison> compare_builds(const std::vector<Truth>& first, const st
     if (!timed) continue;
     result.cells.push_back({row.problem, row.tactic, std::sqrt(ns[2] * ns[3] / (ns[0] * ns[1]))});
     ratios.push_back(result.cells.back().ratio);
+    least_most.push_back({std::log(std::min(ns[2], ns[3]) / std::max(ns[0], ns[1])),
+                          std::log(std::max(ns[2], ns[3]) / std::min(ns[0], ns[1]))});
     for (const std::size_t build : {0U, 2U}) apart.push_back(std::abs(std::log(ns[build + 1] / ns[build])));
   }
   if (ratios.empty()) {
@@ -60,10 +63,12 @@ Result<BuildComparison> compare_builds(const std::vector<Truth>& first, const st
   }
   result.median = quantile(ratios, 0.5);
   result.noise = std::exp(quantile(apart, 0.99));
-  const double band = std::log(std::max(result.noise, least));
-  const auto distance = [&](const BuildCell& cell) { return std::abs(std::log(cell.ratio / result.median)); };
-  for (const BuildCell& cell : result.cells) {
-    if (distance(cell) > band) result.moved.push_back(cell);
+  const double median = std::log(result.median), band = std::log(result.noise);
+  const auto distance = [&](const BuildCell& cell) { return std::abs(std::log(cell.ratio) - median); };
+  for (std::size_t i = 0; i < result.cells.size(); ++i) {
+    const auto [closest_above, closest_below] = least_most[i];
+    if (distance(result.cells[i]) > std::log(least) && (closest_above - median > band || median - closest_below > band))
+      result.moved.push_back(result.cells[i]);
   }
   std::stable_sort(result.moved.begin(), result.moved.end(),
                    [&](const BuildCell& a, const BuildCell& b) { return distance(a) > distance(b); });
