@@ -30,6 +30,9 @@ struct GateOptions {
   void add_to(CLI::App& command) {
     command.add_option("baseline", baseline, "The baseline file")->required()->type_name("FILE");
     command.add_option("--code", sources.code, "GPU code: cubins, fatbins, programs that hold it")->type_name("FILE");
+    command
+        .add_option("--kernel", sources.kernels, "Of the code only kernels whose name matches this regular expression")
+        ->type_name("REGEX");
     command.add_option("--result", sources.results, "Documents of pinch tune --json and pinch check compare --json")
         ->type_name("DOCUMENT");
   }
@@ -108,6 +111,7 @@ void add_gate(CLI::App& app, int& status) {
       ->capture_default_str();
   hold->add_flag("--allow-tools", allowed.allow_tools, "Pass another compiler, or other options of it");
   hold->add_flag("--allow-missing", allowed.allow_missing, "Pass entries of the baseline that are not there now");
+  hold->add_flag("--same-code", allowed.same_code, "Fail where any word of a kernel's machine code is another one");
   options->json.add_to(*hold);
   hold->callback([options, &status] { status = hold_baseline(*options); });
 }

@@ -30,7 +30,10 @@ int write_report(const ReportOptions& options) {
   std::vector<report::Document> documents;
   for (const std::string& path : options.documents) {
     std::ifstream file(path, std::ios::binary);
-    if (!file) return report({ErrorCode::kNotFound, "cannot be opened", path});
+    if (!file)
+      return report(
+          {ErrorCode::kNotFound,
+           "cannot be opened; give what pinch tune, sweep, check, sass or trace wrote with --json, or a trace", path});
     if (trace::is_trace(file)) {
       documents.push_back({path, nullptr, true});
       continue;

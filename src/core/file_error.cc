@@ -16,6 +16,11 @@ Error os_error(std::string_view file, std::string_view action, int number) {
           fmt::format("cannot {}: {}", action, std::strerror(number)), std::string(file)};
 }
 
+Error with_advice(Error error, std::string_view advice) {
+  if (error.code == ErrorCode::kNotFound) error.text += fmt::format("; {}", advice);
+  return error;
+}
+
 std::string quote_name(std::string_view name) {
   constexpr std::size_t kShown = 200;
   std::string text = "\"";

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import struct
 
 from harness import CliTest, FAILED
 from harness.sweeps import ROOT
@@ -67,6 +68,49 @@ class Gate(CliTest):
         self.assertEqual(len(failures), 2, failures)
         self.assertIn("registers, baseline", failures[0])
         self.assertIn("+11.1% (allowed +2%)", failures[1])
+
+    def test_a_word_that_changed_is_noticed_where_no_word_may(self):
+        self.hold("--same-code", fails=False)
+        built = CUBIN.read_bytes()
+        baseline = json.loads((self.folder / "base.json").read_text())
+        listing = self.json_of("sass", CUBIN, "--kernel", "^softmax_loop$", "--disassembler", "none")["kernels"][0]
+        # One register of one instruction: figures are the same, and so are the counts of opcodes.
+        at = built.index(self.section_of(built, b".text.softmax_loop")) + 4 * 16 + 2
+        planted = built[:at] + bytes([built[at] ^ 1]) + built[at + 1:]
+        (self.folder / "planted.cubin").write_bytes(planted)
+        self.hold(code="planted.cubin", fails=False)
+        self.assertEqual(self.hold("--same-code", code="planted.cubin"),
+                         [f"the same {listing['instructions']} opcodes in another order, or with other operands or control codes"])
+        kernel = next(kernel for kernel in baseline["code"] if kernel["name"] == "softmax_loop")
+        kernel["words"].update(digest="0", opcodes=kernel["words"]["opcodes"].replace("MUFU.EX2 ", "MUFU.EX2 1"))
+        self.write("base.json", baseline)
+        failures = self.hold("--same-code")
+        self.assertEqual(len(failures), 1)
+        self.assertRegex(failures[0], r"^other instructions: MUFU.EX2 1(\d+) -> \1$")
+        del kernel["words"]
+        self.write("base.json", baseline)
+        self.assertEqual(self.hold("--same-code"), ["the baseline has no digest of its words; write it again"])
+
+    @staticmethod
+    def section_of(elf, name):
+        """The bytes of a section of a 64-bit ELF file."""
+        table, count, names = struct.unpack_from("<Q", elf, 40)[0], *struct.unpack_from("<HH", elf, 60)
+        header = lambda i: struct.unpack_from("<IIQQQQ", elf, table + 64 * i)
+        strings = header(names)[4]
+        for i in range(count):
+            text = elf[strings + header(i)[0]:]
+            if text[:text.index(0)] == name:
+                return elf[header(i)[4]:header(i)[4] + header(i)[5]]
+        raise AssertionError(f"no section {name}")
+
+    def test_only_the_kernels_that_are_asked_for_are_held(self):
+        self.assertIn("1 kernels", self.succeeds("gate", "write", "one.json", "--code", CUBIN, "--kernel", "^softmax_loop$").stdout)
+        self.succeeds("gate", "write", "two.json", "--code", CUBIN, "--kernel", "^(softmax|wgmma)_loop$")
+        self.succeeds("gate", "hold", "two.json", "--code", CUBIN, "--kernel", "_loop$")
+        run = self.run_pinch("gate", "hold", "two.json", "--code", CUBIN, "--kernel", "^softmax_loop$")
+        self.assertEqual(run.code, FAILED, run)
+        self.assertRegex(run.stdout, "FAILED +code +wgmma_loop .*: not there now")
+        self.refuses("gate", "write", "b.json", "--code", CUBIN, "--kernel", "(", says="--kernel")
 
     def test_each_figure_of_a_tune_is_held(self):
         self.assertEqual(self.hold(tuned=self.changed(regret=1.10)), ["regret of the default 1.100, baseline 1.030 (allowed 1.071)"])
@@ -141,6 +185,9 @@ knobs = {tile = {values = [1, 2], default = 1}}
 
     def test_refuses_what_it_cannot_read(self):
         self.refuses("gate", "hold", "none.json", "--code", CUBIN, says=["none.json", "pinch gate write"])
+        self.refuses("gate", "write", "b.json", "--code", "none.cubin", says=["none.cubin: cannot open", "give a cubin"])
+        self.refuses("gate", "write", "b.json", "--result", "none.json", says=["none.json", "with --json"])
+        self.refuses("report", "none.json", "--out", "r.html", says=["none.json", "with --json, or a trace"])
         self.write("x.json", {"a": 1})
         self.refuses("gate", "write", "b.json", "--result", "x.json", says=["x.json", "pinch tune --json"])
         self.refuses("gate", "hold", "x.json", "--code", CUBIN, says="is no baseline")

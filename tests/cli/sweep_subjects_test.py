@@ -59,7 +59,7 @@ class Usage(SweepTest):
         self.refuses(*self.arguments(spec), says=["subject.toml:", "a subject has no key \"metrik\"; did you mean metric"])
         spec = self.subject('name = "x"\ncommand = ["true"]\n')
         self.refuses(*self.arguments(spec), says=["subject.toml:", "the key 'metric' is missing"])
-        self.refuses("sweep", "/no/such/file.toml", says="/no/such/file.toml: cannot be opened: No such file")
+        self.refuses("sweep", "/no/such/file.toml", says=["/no/such/file.toml: cannot be opened: No such file", "docs/subject.md"])
         self.refuses("sweep", says="SPEC or --replay")
 
     def test_refuses_a_default_that_is_illegal(self):

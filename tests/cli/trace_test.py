@@ -242,7 +242,7 @@ class CompareTest(CliTest):
             self.refuses("trace", "compare", "other.json", "a.trace", says=f"`roles: {next(iter(role))}`")
         (self.folder / "cut.trace").write_bytes((self.folder / "a.trace").read_bytes()[:600])
         self.refuses("trace", "read", "cut.trace", says=["cut.trace: byte ", "need"])
-        self.refuses("trace", "read", "missing.trace", says="missing.trace")
+        self.refuses("trace", "read", "missing.trace", says=["missing.trace: cannot open", "No such file", "pinch trace --keep FILE", "docs/trace.md"])
 
 
 class OutputTest(CliTest):

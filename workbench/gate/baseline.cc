@@ -3,11 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "src/core/fnv.h"
+#include "workbench/pattern/pattern.h"
 #include "workbench/sass/analysis.h"
 #include "workbench/sass/input.h"
 #include "workbench/sass/report_json.h"
@@ -22,8 +25,40 @@ constexpr const char* kSections[] = {"code", "tunes", "checks"};
 
 // --- from documents to entries
 
-// What sass::gate reads of a kernel, and no more: the file is read by people when it changes.
-ordered_json code_entry(const ordered_json& kernel) {
+// "FFMA 12, MOV 3"
+std::string counts_text(const std::map<std::string_view, int>& counts) {
+  std::string text;
+  for (const auto& [name, count] : counts) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, count);
+  return text;
+}
+
+std::map<std::string, int> counts_of(const std::string& text) {
+  std::map<std::string, int> counts;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(", ", begin), text.size()), space = text.rfind(' ', end - 1);
+    counts[text.substr(begin, space - begin)] = std::stoi(text.substr(space + 1, end - space - 1));
+    begin = end + 2;
+  }
+  return counts;
+}
+
+// Every word, control codes too, and for people how often each opcode stands there. Null where a listing has no words.
+ordered_json words_of(const sass::Kernel& kernel) {
+  std::uint64_t digest = kFnvOffset;
+  std::map<std::string_view, int> counts;
+  for (const sass::Instruction& i : kernel.instructions) {
+    if (!i.has_word) return nullptr;
+    const std::array words{i.low, i.high};
+    digest = fnv({reinterpret_cast<const char*>(words.data()), sizeof words}, digest);
+    ++counts[i.mnemonic];
+  }
+  return {{"instructions", kernel.instructions.size()},
+          {"digest", fmt::format("{:016x}", digest)},
+          {"opcodes", counts_text(counts)}};
+}
+
+// What sass::gate reads of a kernel, its words, and no more: the file is read by people when it changes.
+ordered_json code_entry(const ordered_json& kernel, const ordered_json& words) {
   ordered_json entry{
       {"what", fmt::format("{} ({})", kernel.at("name").get<std::string>(), kernel.at("arch").get<std::string>())}};
   for (const char* key :
@@ -43,6 +78,7 @@ ordered_json code_entry(const ordered_json& kernel) {
     kept["lints"] = ids(loop.at("lints"));
     entry["loops"].push_back(std::move(kept));
   }
+  entry["words"] = words;
   return entry;
 }
 
@@ -138,7 +174,9 @@ Result<void> add_result(const ordered_json& document, const std::string& path, o
 
 Result<void> read_result(const std::string& path, ordered_json& baseline) {
   std::ifstream file(path);
-  if (!file) return Error{ErrorCode::kNotFound, "cannot be opened", path};
+  if (!file)
+    return Error{ErrorCode::kNotFound,
+                 "cannot be opened; give what pinch tune or pinch check compare wrote with --json", path};
   const auto document = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded()) return Error{ErrorCode::kCorrupt, "is no JSON", path};
   try {
@@ -148,14 +186,18 @@ Result<void> read_result(const std::string& path, ordered_json& baseline) {
   }
 }
 
-Result<void> read_code(const std::string& path, ordered_json& baseline) {
+Result<void> read_code(const std::string& path, const std::string& kernels, ordered_json& baseline) {
   sass::InputOptions input;
+  if (!kernels.empty()) {
+    PINCH_ASSIGN(wanted, Pattern::compile(kernels, "--kernel"));
+    input.wants = [wanted](std::string_view name) { return wanted.found_in(name); };
+  }
   input.disassembler = "none";
   PINCH_ASSIGN(program, sass::read_program(path, input));
   const sass::AnalysisOptions options;
   PINCH_ASSIGN(reports, sass::analyse(program, options));
   for (const sass::KernelReport& report : reports)
-    baseline["code"].push_back(code_entry(sass::to_json(report, options)));
+    baseline["code"].push_back(code_entry(sass::to_json(report, options), words_of(*report.kernel)));
   return {};
 }
 
@@ -177,7 +219,10 @@ class Comparison {
           if (!thresholds_.allow_missing) fail("not there now; give its file, or pass --allow-missing");
           continue;
         }
-        if (section_ == "code") tools("built with", before.at("built_with"), after->second->at("built_with"));
+        if (section_ == "code") {
+          tools("built with", before.at("built_with"), after->second->at("built_with"));
+          if (thresholds_.same_code) same_words(before, *after->second);
+        }
         if (section_ == "tunes") tune(before, *after->second);
         if (section_ == "checks") check(before, *after->second);
         now.erase(after);
@@ -212,6 +257,31 @@ class Comparison {
     if (before.is_null() || before == "" || thresholds_.allow_tools) return;
     ++held_.figures;
     if (before != after) fail(fmt::format("{} \"{}\", baseline \"{}\"", name, text_of(after), text_of(before)));
+  }
+
+  void same_words(const ordered_json& before, const ordered_json& after) {
+    ++held_.figures;
+    const auto &was = before.value("words", ordered_json()), &is = after.at("words");
+    if (was.is_null()) return fail("the baseline has no digest of its words; write it again");
+    if (is.is_null()) return fail("has no words to compare, as a listing without them");
+    if (was.at("digest") == is.at("digest")) return;
+    const auto counts = [](const ordered_json& words) { return counts_of(words.at("opcodes").get<std::string>()); };
+    std::map<std::string, std::pair<int, int>> changes;
+    for (const auto& [name, count] : counts(was)) changes[name].first = count;
+    for (const auto& [name, count] : counts(is)) changes[name].second = count;
+    std::erase_if(changes, [](const auto& change) { return change.second.first == change.second.second; });
+    if (changes.empty())
+      return fail(fmt::format("the same {} opcodes in another order, or with other operands or control codes",
+                              text_of(is.at("instructions"))));
+    std::string text;
+    constexpr std::size_t kShown = 8;
+    std::size_t shown = 0;
+    for (const auto& [name, count] : changes) {
+      if (++shown > kShown) break;
+      text += fmt::format("{} {} {} -> {}", text.empty() ? "" : ",", name, count.first, count.second);
+    }
+    if (changes.size() > kShown) text += fmt::format(" and {} more", changes.size() - kShown);
+    fail("other instructions:" + text);
   }
 
   void tune(const ordered_json& before, const ordered_json& after) {
@@ -274,7 +344,7 @@ class Comparison {
 Result<ordered_json> baseline_of(const Sources& sources) {
   ordered_json baseline{{"schema", kSchema}};
   for (const char* section : kSections) baseline[section] = ordered_json::array();
-  for (const std::string& path : sources.code) PINCH_TRY(read_code(path, baseline));
+  for (const std::string& path : sources.code) PINCH_TRY(read_code(path, sources.kernels, baseline));
   for (const std::string& path : sources.results) PINCH_TRY(read_result(path, baseline));
   std::size_t entries = 0;
   for (const char* section : kSections) {

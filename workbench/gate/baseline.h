@@ -13,6 +13,7 @@ namespace pinch::gate {
 /// What figures are taken from. Code is analysed with the built-in opcode map, so that every machine reads it alike.
 struct Sources {
   std::vector<std::string> code;     ///< cubins, fatbins, programs with device code
+  std::string kernels;               ///< regular expression: of those kernels, the ones whose name matches
   std::vector<std::string> results;  ///< documents of `pinch tune --json` and `pinch check compare --json`
 };
 
@@ -27,6 +28,7 @@ struct Thresholds {
   sass::GateThresholds code;
   bool allow_tools = false;    ///< another compiler or other options
   bool allow_missing = false;  ///< entries that are not there now
+  bool same_code = false;      ///< no word of a kernel's machine code may be another one
 };
 
 struct Change {

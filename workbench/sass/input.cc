@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "src/core/file_error.h"
 #include "src/core/mapped_file.h"
 #include "workbench/sass/elf_reader.h"
 #include "workbench/sass/fatbin.h"
@@ -263,8 +264,9 @@ Result<Program> read_program(const std::string& path, const InputOptions& option
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     return Error{ErrorCode::kInvalidArgument, fmt::format("is a folder; {}", kAccepted), path};
-  PINCH_ASSIGN(file, MappedFile::open(path));
-  auto content = without_mark(copy_of(*file));
+  const auto file = MappedFile::open(path);
+  if (!file) return with_advice(file.error(), kAccepted);
+  auto content = without_mark(copy_of(**file));
   if (ends_with(path, ".cu") || (!content->empty() && !looks_like_sass_text(*content) && looks_like_ptx(*content))) {
     Program program;
     if (!ends_with(path, ".cu")) add_ptx(program, content);

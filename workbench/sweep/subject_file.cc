@@ -456,7 +456,7 @@ Result<Subject> read_subject(const std::string& path) {
     return Error{ErrorCode::kInvalidArgument, "is a folder; give the subject's TOML file", path};
   }
   std::ifstream file(path, std::ios::binary);
-  if (!file) return os_error(path, "be opened", errno);
+  if (!file) return with_advice(os_error(path, "be opened", errno), "give a subject's TOML file (docs/subject.md)");
   std::stringstream text;
   text << file.rdbuf();
   return parse_subject(text.str(), path);

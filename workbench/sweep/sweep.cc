@@ -10,6 +10,8 @@
 #include <set>
 #include <thread>
 
+#include "src/core/fnv.h"
+
 namespace pinch::sweep {
 namespace {
 
@@ -20,12 +22,6 @@ constexpr std::size_t kMostPoints = 1'000'000;
 constexpr double kMostRows = 4096;
 constexpr std::size_t kFinalists = 4;
 constexpr int kDecidingRounds = 100'000;  // their numbers follow those of any --repeats
-
-std::uint64_t hash(std::string_view text) {  // FNV-1a
-  std::uint64_t value = 0xcbf29ce484222325ULL;
-  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return value;
-}
 
 // Fisher and Yates with a remainder, so that a seed gives one order with every standard library.
 template <class T>
@@ -47,7 +43,7 @@ class Run {
         size_(plan.size()),
         problem_(problem_text(subject, space.problem())),
         change_(subject.change),
-        random_(options.seed ^ hash(problem_)) {
+        random_(options.seed ^ fnv(problem_)) {
     for (const std::string& device : options.devices) {
       if (std::find(devices_.begin(), devices_.end(), device) == devices_.end()) devices_.push_back(device);
     }
@@ -55,7 +51,7 @@ class Run {
     for (const Choice& choice : plan) add_point(choice, devices_.front());
     std::vector<std::size_t> others(size_ - 1);
     for (std::size_t i = 0; i < others.size(); ++i) others[i] = i + 1;
-    std::mt19937_64 order(options.seed + hash(problem_));
+    std::mt19937_64 order(options.seed + fnv(problem_));
     shuffle(others, order);
     for (std::size_t i = 0; i < others.size(); ++i) points_[others[i]].device = devices_[(i + 1) % devices_.size()];
     for (std::size_t i = 1; i < devices_.size(); ++i) add_point(plan.front(), devices_[i]);
@@ -94,7 +90,7 @@ class Run {
       if (twin) jobs.push_back({standard, key(standard, Role::kTwin, number)});
     }
     // A stream of its own for each round: the order does not depend on what a resumed run left out.
-    std::mt19937_64 order(options_.seed * 1'000'003 + hash(problem_) + static_cast<std::uint64_t>(number));
+    std::mt19937_64 order(options_.seed * 1'000'003 + fnv(problem_) + static_cast<std::uint64_t>(number));
     shuffle(jobs, order);
     return run_jobs(jobs);
   }

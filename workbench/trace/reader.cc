@@ -146,7 +146,13 @@ std::string_view to_string(Level level) {
 }
 
 Result<TraceFile> TraceFile::open(const std::string& path) {
-  PINCH_ASSIGN(mapping, MappedFile::open(path));
+  auto mapped = MappedFile::open(path);
+  if (!mapped) {
+    return with_advice(mapped.error(),
+                       "give a trace: what `pinch trace --keep FILE -- COMMAND` keeps, or what a program with marks "
+                       "wrote to $PINCH_TRACE_FILE (docs/trace.md)");
+  }
+  std::shared_ptr<const MappedFile> mapping = std::move(*mapped);
   const std::span<const std::byte> bytes = mapping->bytes();
   return parse(bytes, path, std::move(mapping));
 }
