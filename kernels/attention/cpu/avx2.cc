@@ -1,7 +1,7 @@
-// AVX2 and FMA: FP32 operands, 6 rows x 16 columns in registers; the softmax is the plain loops, vectorised.
+// AVX2 and FMA: FP32 operands, 6 rows x 16 columns in registers.
 #include <immintrin.h>
 
-#include "kernels/attention/cpu/softmax.h"
+#include "kernels/attention/cpu/avx2_softmax.h"
 
 namespace pinch::attention {
 namespace {
@@ -39,27 +39,26 @@ PINCH_AVX2 void multiply(const void* a, std::int64_t lda, const void* panel, std
 }
 
 PINCH_AVX2 float scale_max(float* s, int visible, int count, float scale) {
-  return scale_max_row(s, visible, count, scale);
+  return scale_max_avx2(s, visible, count, scale);
 }
 
-template <Exp2 kExp2, PvType kPv>
+template <int kDegree, PvType kPv>
 PINCH_AVX2 float plain(float* s, int count, float m, void* p) {
-  return plain_row<kExp2, kPv>(s, count, m, static_cast<float*>(p));
+  return plain_avx2<kDegree, kPv>(s, count, m, static_cast<float*>(p));
 }
-template <Exp2 kExp2>
+template <int kDegree>
 PINCH_AVX2 float linear(float* s, int count, float m, void* p) {
-  return linear_row<kExp2>(s, count, m, static_cast<float*>(p));
+  return linear_avx2<kDegree>(s, count, m, static_cast<float*>(p));
 }
-template <Exp2 kExp2>
+template <int kDegree>
 PINCH_AVX2 float log(float* s, int count, float m, void* p) {
-  return log_row<kExp2>(s, count, m, static_cast<float*>(p));
+  return log_avx2<kDegree>(s, count, m, static_cast<float*>(p));
 }
 
 constexpr PvType kBf16 = PvType::kBf16, kFp8 = PvType::kFp8;
-constexpr Exp2 k3 = Exp2::kPoly3, k4 = Exp2::kPoly4, k5 = Exp2::kPoly5;
-constexpr Probabilities kProbabilities[3][4] = {{plain<k3, kBf16>, plain<k3, kFp8>, linear<k3>, log<k3>},
-                                                {plain<k4, kBf16>, plain<k4, kFp8>, linear<k4>, log<k4>},
-                                                {plain<k5, kBf16>, plain<k5, kFp8>, linear<k5>, log<k5>}};
+constexpr Probabilities kProbabilities[3][4] = {{plain<3, kBf16>, plain<3, kFp8>, linear<3>, log<3>},
+                                                {plain<4, kBf16>, plain<4, kFp8>, linear<4>, log<4>},
+                                                {plain<5, kBf16>, plain<5, kFp8>, linear<5>, log<5>}};
 
 }  // namespace
 

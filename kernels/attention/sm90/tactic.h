@@ -139,7 +139,7 @@ constexpr std::string_view illegal(const Kind& kind, const Tile& tile) {
   if (kind.pv == PvType::kFp4 && tile.split_numerator != tile.split_denominator)
     return "split must be 1 with pv fp4: its groups are quantised together";
   if (kind.pv == PvType::kFp8 && kind.dim == 128 && tile.split_numerator != tile.split_denominator)
-    return "split must be 1 with pv fp8 at dim 128: no registers are left for a second part";
+    return "split must be 1 with pv fp8 at dim 128: a second part spills, and kept in shared memory it is slower";
   const int steps = tile.tile_kv / step_keys(kind.pv);
   if (tile.chunks < 1 || steps % tile.chunks != 0) return "chunks must divide the tile's k steps";
   const Handoff h = handoff(tile, kind.pv);
