@@ -1,7 +1,8 @@
 // Times the sm_90a attention kernels on a GPU: warm, one replay of a captured launch at a time, all in turn.
-// Usage: attention_time CSV [--regimes] [--samples N] [--dim D] [--heads N] [--only TEXT] [SEQ...]
-// b = 4, h = 16, full and causal. Every compiled kernel of the dim, with each launch knob worth a look. Every sample is
-// in the CSV; TFLOP/s counts visible pairs alone, preparation of fp8 and fp4 operands included ("both") or not
+// Usage: attention_time CSV [--regimes] [--samples N] [--dim D] [--heads N] [--only TEXT] [--skip TEXT]... [SEQ...]
+// b = 4, h = 16, full and causal. Every compiled kernel of the dim, unlisted ones too, with each launch knob worth a
+// look. Every sample is in the CSV; TFLOP/s counts visible pairs alone, preparation of fp8 and fp4 operands included
+// ("both") or not
 // ("attend"); "prepare" is that alone, in microseconds. Exit status: 0, 77 skipped.
 // An H200 may draw 700 W: it runs at full clocks for some 60 ms, then at what that allows. --regimes times a kernel of
 // each kind (tile_kv 128, no split; or what --only names) by itself in both: the first replays after a pause, and those
@@ -55,6 +56,11 @@ std::string join(const std::vector<double>& samples) {
   return text;
 }
 
+bool skipped(const std::string& name, const std::vector<std::string>& skips) {
+  return std::any_of(skips.begin(), skips.end(),
+                     [&](const std::string& text) { return name.find(text) != std::string::npos; });
+}
+
 /// The first 7 replays after a pause, and those in the last third of half a second.
 void time_alone(const cuda::Timer& timer, Timed& t) {
   using Clock = std::chrono::steady_clock;
@@ -72,7 +78,8 @@ int run(int argc, char** argv) {
   std::vector<int> seqs;
   const char* csv_path = nullptr;
   bool regimes = false;
-  std::string only;  // what a kernel's "qk pv tactic" must contain
+  std::string only;                // what a kernel's "qk pv tactic" must contain
+  std::vector<std::string> skips;  // and must not
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--samples") == 0 && i + 1 < argc) {
       samples = std::atoi(argv[++i]);
@@ -84,6 +91,8 @@ int run(int argc, char** argv) {
       heads = std::atoi(argv[++i]);
     } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
       only = argv[++i];
+    } else if (std::strcmp(argv[i], "--skip") == 0 && i + 1 < argc) {
+      skips.push_back(argv[++i]);
     } else if (csv_path == nullptr) {
       csv_path = argv[i];
     } else {
@@ -91,7 +100,9 @@ int run(int argc, char** argv) {
     }
   }
   if (csv_path == nullptr || samples < 3) {
-    std::printf("usage: attention_time CSV [--regimes] [--samples N] [--dim D] [--heads N] [--only TEXT] [SEQ...]\n");
+    std::printf(
+        "usage: attention_time CSV [--regimes] [--samples N] [--dim D] [--heads N] [--only TEXT] [--skip TEXT]... "
+        "[SEQ...]\n");
     return 2;
   }
   if (seqs.empty()) seqs = {1024, 2048, 4096, 8192, 16384};
@@ -126,7 +137,7 @@ int run(int argc, char** argv) {
             const Tactic tactic{kernel.tile, threshold, schedule, heads};
             const std::string name = std::string(pinch::to_string(kernel.kind.qk)) + " " +
                                      std::string(pinch::to_string(kernel.kind.pv)) + " " + sm90::to_string(tactic);
-            if (name.find(only) == std::string::npos) continue;
+            if (name.find(only) == std::string::npos || skipped(name, skips)) continue;
             const auto& tile = kernel.tile;
             if (regimes && schedule == sm90::Schedule::kStatic) continue;
             if (regimes && only.empty() && (tile.tile_kv != 128 || tile.chunks > 1 || tile.exp2 != Exp2::kHardware))
