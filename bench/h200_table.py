@@ -27,8 +27,7 @@ def main(file_format="nvfp4", path=FILE):
         yardstick = {r["family"]: float(r["median_us"]) for r in found if r["family"] in YARDSTICKS and r["round"] == "final"}
         first = [r for r in found if r["family"] not in YARDSTICKS and r["round"] == "all"]
         best = min(first, key=lambda r: float(r["median_us"]))
-        # The pick is captured twice in the second round (once in the 8 problems where a tile that is not in the file was faster); the
-        # later capture is the one that nothing was chosen by.
+        # The pick is captured twice in the second round; the later capture is the one that nothing was chosen by.
         again = [float(r["median_us"]) for r in found if r["round"] == "final" and r["tactic"] == best["tactic"]][-1]
         print(f"| {n}×{k} | {m} | {again:.1f} | {float(best['median_us']):.1f} | {len(first)} | {yardstick['cublas']:.1f} | "
               f"{yardstick['read']:.1f} | {yardstick['cublas'] / again:.2f} | `{best['tactic']}` |")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -57,6 +58,38 @@ class ReadmeTest(CliTest):
         for column, cell in zip(head[1:4], pinch[1:4]):
             printed = self.h200_rows()["19968×4096", int(column.removeprefix("m = "))]["µs"]
             self.assertLessEqual(abs(float(cell) - float(printed)), 0.5 if "." not in cell else 0, column)
+
+    def test_the_peers_and_the_kernels_page_give_the_same(self):
+        printed = self.h200_rows()
+        for name, columns in {"peers.md": {2: "µs"}, "kernels/gemm.md": {2: "µs", 4: "read µs", 5: "cuBLAS bf16 µs"}}.items():
+            shape, checked = "", 0
+            for row in table((ROOT / "docs" / name).read_text()):
+                shape = row[0] or shape
+                if not row[1].isdigit():
+                    continue
+                for column, title in columns.items():
+                    self.assertEqual(row[column], printed[shape, int(row[1])][title], (name, shape, row[1]))
+                checked += 1
+            self.assertEqual(checked, 18, name)
+
+    def test_the_default_loses_in_the_tables_run_what_is_said(self):
+        folder = ROOT / "data" / "h200" / "gemm_bf16_fp4"
+        times = {}
+        with open(folder / "sm90_time.csv", newline="") as file:
+            for row in csv.DictReader(file):
+                if row["round"] == "all" and row["family"] in ("wgmma", "stream"):
+                    times.setdefault(tuple(row[c] for c in "mnk") + (row["format"],), {})[row["tactic"]] = float(row["median_us"])
+        lost = []
+        for (m, n, k, fmt), tactics in times.items():
+            pick = self.json_of("tactics", "default", "--family", "sm90", "--m", m, "--n", n, "--k", k, "--format", fmt)["tactic"]
+            lost.append(tactics[pick] / min(tactics.values()))
+        geomean = math.exp(sum(map(math.log, lost)) / len(lost))
+        with open(folder / "fit.csv") as file:
+            fitted = {tuple(line.split(",")[:4]) for line in file if line[0].isdigit()}
+        text = " ".join(README.split())
+        stated = re.search(r"In the table's own run it loses ([\d.]+)%, worst ([\d.]+)% \((\d+) problems, (\d+) of which the fit saw\)", text)
+        self.assertEqual((f"{100 * geomean - 100:.1f}", f"{100 * max(lost) - 100:.1f}", str(len(lost)), str(len(fitted & set(times)))),
+                         stated.groups())
 
     def test_attentions_rates_are_rows_of_the_recorded_times(self):
         with open(ROOT / "data" / "h200" / "attention" / "times.csv", newline="") as file:
