@@ -24,6 +24,8 @@
 #define PINCH_TRACE_LEVEL 0
 #endif
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -31,9 +33,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <type_traits>
 #include <vector>
 
@@ -212,9 +212,8 @@ class FileWriter {
 
  private:
   static bool may_replace(const std::string& path) {
-    std::error_code ignored;
-    const auto status = std::filesystem::status(path, ignored);
-    return !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+    struct stat status = {};  // not <filesystem>, which is a tenth of what a small traced program takes to compile
+    return ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
   }
   void put(const void* bytes, std::size_t count) {
     if (count > 0) good_ = good_ && file_ != nullptr && std::fwrite(bytes, 1, count, file_) == count;
