@@ -2,7 +2,7 @@
 JOBS ?= $(shell nproc)
 PRESET ?= cpu
 
-.PHONY: build test tune setup configure cuda format format-check tidy asan tsan fuzz clean
+.PHONY: build test tune setup configure cuda code-baseline format format-check tidy asan tsan fuzz clean
 build: configure
 	cmake --build --preset $(PRESET) -j $(JOBS)
 
@@ -23,11 +23,17 @@ test: build
 cuda: setup
 	@if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then \
 	  cmake --preset cuda >/dev/null && \
-	  cmake --build --preset cuda -j $(JOBS) --target pinch_ladder gpu_tests && \
+	  cmake --build --preset cuda -j $(JOBS) --target pinch_app gpu_tests && \
 	  ctest --preset cuda -L 'gpu|cuda' -LE cli; \
 	else \
 	  echo 'cuda: skipped, there is no nvcc'; \
 	fi
+
+# What its test Cuda.CodeIsThatOfTheBaseline holds the kernels' machine code against, of this nvcc.
+code-baseline: setup
+	cmake --preset cuda >/dev/null
+	cmake --build --preset cuda -j $(JOBS) --target pinch_app
+	tests/gpu/code_check.sh write build-cuda/bin/pinch
 
 asan: setup
 	cmake --preset asan >/dev/null

@@ -103,6 +103,11 @@ class Gate(CliTest):
                 return elf[header(i)[4]:header(i)[4] + header(i)[5]]
         raise AssertionError(f"no section {name}")
 
+    def test_one_kernel_twice_is_one(self):
+        self.assertIn("15 kernels", self.succeeds("gate", "write", "b.json", "--code", CUBIN, "--code", CUBIN).stdout)
+        (self.folder / "o1.cubin").write_bytes(CUBIN.read_bytes().replace(b"-O 3", b"-O 1"))
+        self.refuses("gate", "write", "b.json", "--code", CUBIN, "--code", "o1.cubin", says="two of the files hold it")
+
     def test_only_the_kernels_that_are_asked_for_are_held(self):
         self.assertIn("1 kernels", self.succeeds("gate", "write", "one.json", "--code", CUBIN, "--kernel", "^softmax_loop$").stdout)
         self.succeeds("gate", "write", "two.json", "--code", CUBIN, "--kernel", "^(softmax|wgmma)_loop$")
