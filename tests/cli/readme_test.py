@@ -5,6 +5,7 @@ import json
 import math
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 
@@ -121,6 +122,66 @@ class ReadmeTest(CliTest):
         """The first model of a study is the one that picks."""
         self.assertEqual(model["model"], name)
         self.assertEqual((f"{100 * model['geomean'] - 100:.1f}", f"{100 * model['worst'] - 100:.1f}"), (geomean, worst))
+
+
+class RecordedTablesTest(CliTest):
+    """Tables of docs/ that no command prints, computed again from the files that they name."""
+
+    TRACED = {"wgmma, m = 2048, .*": "gemm", "streaming, m = 16, .*": "gemm_stream", "attention, .*, bf16": "attention_bf16",
+              "the same, fp8": "attention_fp8", "the same, fp8, qk fp8": "attention_fp8qk", "the same, fp4": "attention_fp4"}
+
+    def slowed(self, name, level):
+        """By how many percent marks slow a kernel: the median of seven rounds' ratios and its interval, which is their range."""
+        recorded = json.loads((ROOT / "data" / "h200" / "trace" / f"{name}_none.json").read_text())
+        ns = recorded.get("result", recorded)["cost"]["ns"]
+        ratios = sorted(100 * (traced / off - 1) for traced, off in zip(ns[level], ns["off"], strict=True))
+        self.assertEqual(len(ratios), 7, name)
+        return f"{statistics.median(ratios):.1f}", f"{ratios[0]:.1f}", f"{ratios[-1]:.1f}"
+
+    def test_what_marks_cost_is_what_the_traces_say(self):
+        text = (ROOT / "docs" / "trace.md").read_text()
+        rows = table(text[text.index("| kernel, H200, cold L2"):])[1:]
+        self.assertEqual(len(rows), len(self.TRACED))
+        coarse = {}
+        for kernel, *cells in rows:
+            name = next(name for pattern, name in self.TRACED.items() if re.fullmatch(pattern, kernel))
+            median, low, high = self.slowed(name, "coarse")
+            self.assertEqual(cells, [f"{median}% ({low} to {high})", f"{self.slowed(name, 'detailed')[0]}%"], kernel)
+            coarse[name] = cells[0].split("%")[0]
+        stated = re.search(r"the GEMM at m = 2048 by ([\d.]+)% and bf16 attention by ([\d.]+)%, but fp8, all-fp8 and fp4 attention by ([\d.]+), "
+                           r"([\d.]+) and ([\d.]+)% and the streaming GEMM by ([\d.]+)%", " ".join(README.split()))
+        names = ("gemm", "attention_bf16", "attention_fp8", "attention_fp8qk", "attention_fp4", "gemm_stream")
+        self.assertEqual(stated.groups(), tuple(coarse[name] for name in names))
+
+    REGIMES = {"bf16": ("bf16", "bf16", "attend", "linear", 0), "bf16, threshold 8, which no list offers": ("bf16", "bf16", "attend", "linear", 8),
+               "pv = fp8, kernel": ("bf16", "fp8", "attend", "linear", 0), "pv = fp8, V prepared in the call": ("bf16", "fp8", "both", "linear", 0),
+               "all fp8, kernel": ("fp8", "fp8", "attend", "linear", 0), "all fp8, Q, K, V prepared in the call": ("fp8", "fp8", "both", "linear", 0),
+               "fp4 linear": ("bf16", "fp4", "attend", "linear", 0), "fp4 log": ("bf16", "fp4", "attend", "log", 0)}
+
+    def test_attentions_regimes_are_rows_of_their_file(self):
+        with open(ROOT / "data" / "h200" / "attention" / "regimes.csv", newline="") as file:
+            recorded = {}
+            for row in csv.DictReader(file):
+                quant, threshold = re.search(r"/(linear|log)/.*/threshold(\d+)/", row["tactic"]).groups()
+                key = (row["qk"], row["pv"], row["part"], quant, int(threshold)), (row["seq"], row["causal"])
+                self.assertNotIn(key, recorded)
+                # Four floating-point operations for each of 128 numbers of a visible pair of a query and a key.
+                seq = int(row["seq"])
+                flops = 4 * 128 * 4 * 16 * (seq * (seq + 1) // 2 if row["causal"] == "1" else seq * seq)
+                recorded[key] = [float(row[f"{regime}_tflops"]) for regime in ("burst", "sustained")]
+                for regime, rate in zip(("burst", "sustained"), recorded[key]):
+                    self.assertAlmostEqual(rate, flops / float(row[f"{regime}_us"]) / 1e6 if row["part"] != "prepare" else 0, delta=0.1)
+        text = next((ROOT / "docs" / "decisions").glob("0087-*.md")).read_text()
+        rows = {row[0]: row[1:] for row in table(text[text.index("| burst / sustained"):text.index("Every kernel in turn")])[1:]}
+        self.assertEqual([name for name in rows if not name.startswith("cuDNN")], list(self.REGIMES))
+        checked = 0
+        for name, kind in self.REGIMES.items():
+            for place, cell in zip((("4096", "0"), ("4096", "1"), ("8192", "0"), ("8192", "1")), rows[name], strict=True):
+                self.assertEqual(cell == "", (kind, place) not in recorded, (name, place))
+                for stated, rate in zip(cell.split(" / ") if cell else (), recorded.get((kind, place), ())):
+                    self.assertLessEqual(abs(int(stated) - rate), 0.5, (name, place))
+                    checked += 1
+        self.assertEqual(checked, 2 * 30)
 
 
 class KernelPagesTest(CliTest):
