@@ -7,35 +7,13 @@
 #include "embedded/chart_js.h"
 #include "embedded/page_css.h"
 #include "embedded/page_js.h"
+#include "src/core/html_text.h"
 #include "src/core/json_text.h"
 
 namespace pinch::report {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += c;
-    }
-  }
-  return safe;
-}
 
 // JSON as the text of a <script>, whose end and whose comments begin with "<".
 std::string for_script(const ordered_json& json) {
@@ -103,7 +81,7 @@ class Html {
         "content=\"width=device-width, initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
         "content=\"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:\">\n"
         "<title>{0}</title>\n<style>\n{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
-        escaped(page.title), embedded::page_css);
+        html_text(page.title), embedded::page_css);
     for (const Section& each : page.sections) section(each);
     if (charts_ > 0) {
       text_ += fmt::format("<script>{}</script>\n<script>\n{}</script>\n", embedded::chart_js, embedded::page_js);
@@ -113,15 +91,15 @@ class Html {
 
  private:
   void section(const Section& section) {
-    text_ += fmt::format("<section>\n<h2>{}</h2>\n", escaped(section.title));
-    for (const std::string& each : section.paragraphs) text_ += fmt::format("<p>{}</p>\n", escaped(each));
+    text_ += fmt::format("<section>\n<h2>{}</h2>\n", html_text(section.title));
+    for (const std::string& each : section.paragraphs) text_ += fmt::format("<p>{}</p>\n", html_text(each));
     for (const Figure& each : section.figures) figure(each);
     text_ += "</section>\n";
   }
 
   void figure(const Figure& figure) {
-    text_ += fmt::format("<figure>\n<h3>{}</h3>\n", escaped(figure.title));
-    if (!figure.about.empty()) text_ += fmt::format("<p class=\"about\">{}</p>\n", escaped(figure.about));
+    text_ += fmt::format("<figure>\n<h3>{}</h3>\n", html_text(figure.title));
+    if (!figure.about.empty()) text_ += fmt::format("<p class=\"about\">{}</p>\n", html_text(figure.about));
     if (figure.bars || figure.lanes) {
       ++charts_;
       if (figure.lanes) legend(*figure.lanes);
@@ -129,7 +107,7 @@ class Html {
           "<div><canvas data-from=\"chart{0}\" role=\"img\" aria-label=\"{1}; the table below has its "
           "data\"></canvas></div>\n"
           "<script type=\"application/json\" id=\"chart{0}\">{2}</script>\n<details>\n<summary>Data</summary>\n",
-          charts_, escaped(figure.title),
+          charts_, html_text(figure.title),
           for_script(figure.bars ? bars_json(*figure.bars) : lanes_json(*figure.lanes)));
       table(figure.table, figure.title);
       text_ += "</details>\n";
@@ -144,18 +122,18 @@ class Html {
   void legend(const Lanes& lanes) {
     text_ += "<p class=\"legend\">";
     for (std::size_t i = 0; i < lanes.legend.size(); ++i)
-      text_ += fmt::format("<span style=\"--tone:var(--tone{})\">{}</span> ", i % kTones, escaped(lanes.legend[i]));
+      text_ += fmt::format("<span style=\"--tone:var(--tone{})\">{}</span> ", i % kTones, html_text(lanes.legend[i]));
     text_ += "</p>\n";
   }
 
   // A region that scrolls must be reachable by keyboard.
   void open_table(const std::string& title, const char* kind) {
     text_ += fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table{}>\n",
-                         escaped(title), kind);
+                         html_text(title), kind);
   }
   void head(const std::vector<std::string>& columns) {
     text_ += "<thead><tr>";
-    for (const std::string& column : columns) text_ += fmt::format("<th scope=\"col\">{}</th>", escaped(column));
+    for (const std::string& column : columns) text_ += fmt::format("<th scope=\"col\">{}</th>", html_text(column));
     text_ += "</tr></thead>\n<tbody>\n";
   }
   void close_table() { text_ += "</tbody>\n</table></div>\n"; }
@@ -168,7 +146,7 @@ class Html {
       for (const std::string& cell : row) {
         const bool command = cell.starts_with("pinch ");
         text_ += fmt::format("<td{}>{}{}{}</td>", is_number(cell) ? " class=\"number\"" : "", command ? "<code>" : "",
-                             escaped(cell), command ? "</code>" : "");
+                             html_text(cell), command ? "</code>" : "");
       }
       text_ += "</tr>\n";
     }
@@ -180,11 +158,11 @@ class Html {
     const Table table = table_of(heat);
     head(table.columns);
     for (std::size_t r = 0; r < heat.rows.size(); ++r) {
-      text_ += fmt::format("<tr><th scope=\"row\">{}</th>", escaped(heat.rows[r]));
+      text_ += fmt::format("<tr><th scope=\"row\">{}</th>", html_text(heat.rows[r]));
       for (std::size_t c = 0; c < heat.columns.size(); ++c) {
         const HeatMap::Cell& cell = heat.cells[r][c];
         text_ += fmt::format("<td class=\"{}{}\" style=\"--shade:{:.3f}\">{}</td>", cell.is_best ? "best " : "",
-                             cell.is_default ? "default" : "", cell.shade, escaped(table.rows[r][c + 1]));
+                             cell.is_default ? "default" : "", cell.shade, html_text(table.rows[r][c + 1]));
       }
       text_ += "</tr>\n";
     }

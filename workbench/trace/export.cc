@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/core/file_error.h"
+#include "src/core/html_text.h"
 #include "src/core/json_text.h"
 #include "workbench/trace/steps.h"
 #include "workbench/trace/timeline.h"
@@ -57,22 +58,6 @@ class TextFile {
 
 std::string quoted(const std::string& text) {
   return json_text(nlohmann::json(text));
-}
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
 }
 
 std::vector<bool> roles_of(const TraceFile& file, std::size_t track) {
@@ -293,21 +278,21 @@ std::string box(const Timeline& timeline, const Timeline::Span& span) {
       "<rect x='{:.2f}' y='{:.0f}' width='{:.2f}' height='20' fill='{}'{}><title>{}: {:.3f} us</title></rect>\n",
       kLabel + (span.begin_ns - timeline.begin_ns) * scale, kTop + static_cast<double>(span.lane) * kLane,
       std::max((span.end_ns - span.begin_ns) * scale - 0.5, span.kind == Kind::kPhase ? 1.5 : 0.3), colour,
-      span.kind == Kind::kWait ? " class='wait'" : "", escaped(span.what), (span.end_ns - span.begin_ns) * 1e-3);
+      span.kind == Kind::kWait ? " class='wait'" : "", html_text(span.what), (span.end_ns - span.begin_ns) * 1e-3);
 }
 
 // What fits beside the lane, and all of it where one points at it.
 std::string label_of(const std::string& lane) {
   constexpr std::size_t kFits = 22;
-  if (lane.size() <= kFits) return escaped(lane);
+  if (lane.size() <= kFits) return html_text(lane);
   std::size_t cut = kFits;
   while (cut > 0 && (static_cast<unsigned char>(lane[cut]) & 0xc0) == 0x80) --cut;  // between two characters
-  return fmt::format("{}…<title>{}</title>", escaped(lane.substr(0, cut)), escaped(lane));
+  return fmt::format("{}…<title>{}</title>", html_text(lane.substr(0, cut)), html_text(lane));
 }
 
 std::string key_of(const Timeline& timeline) {
   const auto key = [](const char* colour, const std::string& what) {
-    return fmt::format("<span class='key' style='background:{}'></span>{}", colour, escaped(what));
+    return fmt::format("<span class='key' style='background:{}'></span>{}", colour, html_text(what));
   };
   std::string text;
   for (std::size_t r = 0; r < timeline.roles.size(); ++r)
@@ -393,9 +378,9 @@ pre {{ font: 12px ui-monospace, monospace; overflow-x: auto; }} svg {{ width: 10
 .grid {{ stroke: currentColor; opacity: .15; }} .wait {{ opacity: .85; }} .key {{ display: inline-block; width: 12px; height: 12px; margin: 0 4px 0 14px; }}
 </style></head><body><h1>{0}</h1><pre>{1}</pre>
 )",
-            escaped(analysis.program.empty() ? "program" : analysis.program), escaped(table));
+            html_text(analysis.program.empty() ? "program" : analysis.program), html_text(table));
   if (!timeline.lanes.empty()) {
-    out.print("<p>{} Point at a bar for its name and length.</p><p>{}</p>\n{}", escaped(caption_of(timeline)),
+    out.print("<p>{} Point at a bar for its name and length.</p><p>{}</p>\n{}", html_text(caption_of(timeline)),
               key_of(timeline), svg_of(timeline));
   }
   out.print("</body></html>\n");

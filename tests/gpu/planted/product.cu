@@ -278,8 +278,10 @@ template <int kChunk>
 int with_chunk(const char* tile, long long delay) {
   if (std::strcmp(tile, "88") == 0) return run<kChunk, 8, 8>(delay);
 #ifndef DEFAULT_ALONE
-  if (std::strcmp(tile, "84") == 0) return run<kChunk, 8, 4>(delay);
-  if (std::strcmp(tile, "44") == 0) return run<kChunk, 4, 4>(delay);
+  if constexpr (kChunk == 16) {  // one of the two is bad at a time
+    if (std::strcmp(tile, "84") == 0) return run<kChunk, 8, 4>(delay);
+    if (std::strcmp(tile, "44") == 0) return run<kChunk, 4, 4>(delay);
+  }
 #endif
   return 2;
 }
