@@ -153,6 +153,26 @@ class RecordedTablesTest(CliTest):
         names = ("gemm", "attention_bf16", "attention_fp8", "attention_fp8qk", "attention_fp4", "gemm_stream")
         self.assertEqual(stated.groups(), tuple(coarse[name] for name in names))
 
+    def test_planted_wastes_were_claimed_as_the_table_says(self):
+        folder = ROOT / "data" / "h200" / "ladder" / "planted"
+        recorded = {result["case"]: result for result in json.loads((folder / "planted.json").read_text())["results"]}
+        times = json.loads((folder / "planted.json").read_text())["times_ms"]
+        rows = table((folder / "README.md").read_text())[1:]
+        cases = ("clean", "spill", "split", "stall", "divide", "tile")
+        self.assertEqual(len(rows), len(cases))
+        for case, (_, wasted, own, bound, others, _) in zip(cases, rows):
+            ratio = statistics.median(t / clean for t, clean in zip(times[case], times["clean"], strict=True))
+            self.assertEqual(wasted, f"{100 * (1 - 1 / ratio):.1f}", case)
+            if case not in recorded:
+                self.assertEqual((case, bound), ("tile", "not measured"))
+                continue
+            result = recorded[case]
+            if case == "clean":
+                self.assertEqual(others, "(" + ", ".join(f"{rung} {claim:.1f}" for rung, claim in result["claims"].items()) + ")")
+                continue
+            self.assertEqual((own, bound), (result["own_rung"], f"{result['claims'][own]:.1f}"), case)
+            self.assertEqual(others, ", ".join(f"{rung} {claim:.1f}" for rung, claim in result["claimed_by_others"].items()) or "none", case)
+
     REGIMES = {"bf16": ("bf16", "bf16", "attend", "linear", 0), "bf16, threshold 8, which no list offers": ("bf16", "bf16", "attend", "linear", 8),
                "pv = fp8, kernel": ("bf16", "fp8", "attend", "linear", 0), "pv = fp8, V prepared in the call": ("bf16", "fp8", "both", "linear", 0),
                "all fp8, kernel": ("fp8", "fp8", "attend", "linear", 0), "all fp8, Q, K, V prepared in the call": ("fp8", "fp8", "both", "linear", 0),
