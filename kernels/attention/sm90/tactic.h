@@ -92,8 +92,8 @@ constexpr Handoff handoff(const Tile& tile, PvType pv) {
   return {steps, tile.chunks * n / d * steps / tile.chunks, std::min(steps, (steps * n + d - 1) / d + tile.read_ahead)};
 }
 
-/// Registers of a thread that a split fills: scores, P in bf16, O, and the exponents of the second part. Of 240 the rest
-/// of the kernel takes some ten: 224 fit (half of 160 keys at dim 128), 236 spill 12 bytes and more.
+/// Registers of a thread that a split fills: scores, P in bf16, O, and the exponents of the second part. Of 240 the
+/// rest of the kernel takes some ten: 224 fit (half of 160 keys at dim 128), 236 spill 12 bytes and more.
 constexpr int split_registers(const Kind& kind, const Tile& tile) {
   const Handoff h = handoff(tile, kind.pv);
   return tile.tile_kv / 2 + tile.tile_kv / 4 + kind.dim / 2 + (h.steps - h.written) * step_keys(kind.pv) / 2;
