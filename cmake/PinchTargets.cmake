@@ -22,9 +22,6 @@ if(PINCH_SANITIZE)
   list(APPEND pinch_compile_options -fsanitize=${PINCH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   list(APPEND pinch_link_options -fsanitize=${PINCH_SANITIZE})
 endif()
-if(PINCH_BUILD_FUZZ)  # libFuzzer steers by the branches that the library takes
-  list(APPEND pinch_compile_options -fsanitize=fuzzer-no-link)
-endif()
 
 # Private to the target, so that nothing of it reaches the exported package (a sanitised archive needs its own runtime all the same).
 function(pinch_target_options name)
@@ -42,9 +39,21 @@ function(pinch_unity name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${PINCH_UNITY} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
 
-# For code that waits for other programs, reads options or writes reports, and tests: templates that -O3 spends minutes on for nothing.
+# For code that waits for other programs, reads options or writes reports, and tests: templates that an optimiser spends minutes on
+# for nothing, and twice that on a sanitizer's checks of them.
 function(pinch_cold name)
-  target_compile_options(${name} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
+  if(PINCH_SANITIZE)
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+  else()
+    target_compile_options(${name} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
+  endif()
+endfunction()
+
+# libFuzzer steers by the branches that the libraries take.
+function(pinch_fuzzable name)
+  if(PINCH_BUILD_FUZZ)
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
+  endif()
 endfunction()
 
 function(pinch_library name)
@@ -55,6 +64,7 @@ function(pinch_library name)
   target_include_directories(pinch_${name}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   pinch_target_options(pinch_${name})
+  pinch_fuzzable(pinch_${name})
   target_compile_features(pinch_${name} PUBLIC cxx_std_20)
   target_link_libraries(pinch_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
   set_property(GLOBAL APPEND PROPERTY PINCH_LIBRARIES pinch_${name})
@@ -66,6 +76,7 @@ function(pinch_tool_library name)
   add_library(pinch_${name} STATIC ${arg_SOURCES})
   add_library(pinch::${name} ALIAS pinch_${name})
   pinch_target_options(pinch_${name})
+  pinch_fuzzable(pinch_${name})
   pinch_unity(pinch_${name})
   if(NOT arg_HOT)
     pinch_cold(pinch_${name})
@@ -87,7 +98,9 @@ function(pinch_test name)
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
   pinch_target_options(${name})
-  pinch_cold(${name})
+  if(NOT (PINCH_SANITIZE AND arg_LABELS MATCHES "kernel"))  # those compute
+    pinch_cold(${name})
+  endif()
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
   if(arg_LABELS MATCHES "unit|kernel")
     add_dependencies(unit_tests ${name})
