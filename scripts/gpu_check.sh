@@ -116,7 +116,7 @@ step attention 60 $build/tests/bin/attention_check $([ -n "$quick" ] && echo red
 find_cublas
 if [ $preset = cuda ]; then
   # The tests that are not run here by themselves.
-  step front_door 120 ctest --preset cuda -L gpu -E 'Gpu.(CheckerFindsPlantedFaults|EveryTacticMatchesTheReference|EveryAttentionKernelMatchesTheReference)$'
+  step front_door 200 ctest --preset cuda -L gpu -E 'Gpu.(CheckerFindsPlantedFaults|EveryTacticMatchesTheReference|EveryAttentionKernelMatchesTheReference)$'
 else
   steps+=("$(printf '%-14s skipped       %s' front_door "$(grep -m1 -A2 'CMake Error' "$out/configure.txt" | tail -1)")")
 fi

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/gpu/support/candidates.h"
+#include "tests/gpu/support/code_turns.h"
 #include "tests/gpu/support/output_check.h"
 #include "workbench/cuda/cublas.h"
 #include "workbench/cuda/timer.h"
@@ -24,6 +25,7 @@ namespace {
 
 struct Timed {
   std::string family, tactic;
+  Code code = nullptr;
   cuda::Graph graph;
   std::vector<double> samples_us;
   double median_us = 0;
@@ -85,21 +87,21 @@ class Timing {
     GuardedWorkspace workspace(most_workspace);  // one serves every tactic of both kernels in turn
 
     std::vector<Timed> timed;
-    const auto capture = [&](const std::string& family, const std::string& tactic,
+    const auto capture = [&](const std::string& family, const std::string& tactic, Code code,
                              const std::function<Result<void>(cudaStream_t)>& work) {
-      timed.push_back({family, tactic, require(timer_.capture(work), tactic.c_str()), {}, 0});
+      timed.push_back({family, tactic, code, require(timer_.capture(work), tactic.c_str()), {}, 0});
     };
     const auto capture_yardsticks = [&] {
-      capture("null", "null", [](cudaStream_t stream) { return cuda::Timer::enqueue_null(stream); });
-      capture("read", "read",
+      capture("null", "null", nullptr, [](cudaStream_t stream) { return cuda::Timer::enqueue_null(stream); });
+      capture("read", "read", nullptr,
               [&](cudaStream_t stream) { return timer_.enqueue_read(both.data(), both.size(), stream); });
       if (cublas_)
-        capture("cublas", "bf16", [&](cudaStream_t) {
+        capture("cublas", "bf16", &cublas_, [&](cudaStream_t) {
           return cublas_->run(data.a.data(), data.dense.data(), out.data(), cuda::CublasOutput::kBf16, 1, m, s.n, s.k);
         });
     };
     const auto capture_candidate = [&](const Candidate& c) {
-      capture(c.family, c.tactic, [&](cudaStream_t stream) {
+      capture(c.family, c.tactic, c.kernel, [&](cudaStream_t stream) {
         return cuda::check(c.launch(out.data(), workspace.data(), stream), "launching");
       });
     };
@@ -149,15 +151,21 @@ class Timing {
     return false;
   }
 
-  // In turn, so that a drift of the clocks meets all alike, each round in another order: a kernel right after a launch
-  // of itself finds its code cached and is up to 10% faster, as it is in no network.
+  // In turn, so that a drift of the clocks meets all alike, each round in another order, none after a launch of itself.
   void sample(std::vector<Timed>& timed, int rounds) {
     constexpr int kWarmUps = 2;
     std::vector<Timed*> order;
-    for (Timed& t : timed) order.push_back(&t);
+    std::vector<Code> codes;
+    for (Timed& t : timed) {
+      order.push_back(&t);
+      codes.push_back(t.code);
+    }
+    CodeTurns turns(codes);
     for (int round = -kWarmUps; round < rounds; ++round) {
       std::shuffle(order.begin(), order.end(), random_);
       for (Timed* t : order) {
+        if (const auto other = turns.before(static_cast<int>(t - timed.data()), random_))
+          require(timer_.cold_ns(timed[static_cast<std::size_t>(*other)].graph), "the launch between");
         const double us = require(timer_.cold_ns(t->graph), t->tactic.c_str()) / 1e3;
         if (round >= 0) t->samples_us.push_back(us);
       }

@@ -26,7 +26,7 @@ Candidate candidate_of(const ProblemData& data, int m, const WgmmaKernel& kernel
   const ProblemShape& s = data.shape;
   const WgmmaProblem problem{m, s.n, s.k};
   const WgmmaDevice device{stream_device().sm_count};
-  Candidate c{.family = "wgmma", .tactic = to_string(tactic)};
+  Candidate c{.family = "wgmma", .tactic = to_string(tactic), .kernel = &kernel};
   if (illegal(tactic, problem, device).empty()) c.workspace_bytes = workspace_bytes(tactic, problem, device);
   c.launch = [&data, &s, &kernel, tactic, device, m](void* to, void* workspace, cudaStream_t stream) {
     return kernel.launch(tactic,
@@ -63,7 +63,7 @@ Candidate candidate_of(const ProblemData& data, int m, bool f32, const StreamKer
                         .alpha = kAlpha,
                         .acc_scale = std::ldexp(1.f, data.acc_exponent),
                         .out_f32 = f32};
-  Candidate c{.family = "stream", .tactic = to_string(tactic)};
+  Candidate c{.family = "stream", .tactic = to_string(tactic), .kernel = &kernel};
   if (illegal(tactic, args, stream_device()) == nullptr)
     c.workspace_bytes = stream_workspace_bytes(tactic, s.n, stream_device());
   c.launch = [&kernel, tactic, args](void* to, void* workspace, cudaStream_t stream) {

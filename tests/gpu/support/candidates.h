@@ -17,6 +17,7 @@ namespace pinch::gpu_test {
 struct Candidate {
   std::string family;               // wgmma or stream
   std::string tactic;               // to_string
+  const void* kernel = nullptr;     // what was compiled; tactics that differ in launch axes alone share it
   std::size_t workspace_bytes = 0;  // none if a rule of the kernel refuses this problem
   std::function<cudaError_t(void* out, void* workspace, cudaStream_t)> launch;
 };
