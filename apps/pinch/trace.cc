@@ -85,12 +85,14 @@ struct Outputs {
     return {};
   }
 
-  [[nodiscard]] int show(const std::string& path, const trace::Cost& cost) const {
-    const auto file = trace::TraceFile::open(path);
+  [[nodiscard]] int show(const trace::Traced& traced) const {
+    const trace::Cost& cost = traced.cost;
+    const auto file = trace::TraceFile::open(traced.path);
     if (!file) return report(file.error());
     const auto analysis = trace::analyse(*file);
     if (!analysis) return report(analysis.error());
-    const std::string table = to_table(*analysis, cost);
+    std::string table = to_table(*analysis, cost);
+    if (!traced.tactic.empty()) table += fmt::format("tactic    {}\n", traced.tactic);
     if (!perfetto.empty()) {
       const auto done = write_perfetto(*file, perfetto);
       if (!done) return report(done.error());
@@ -107,7 +109,9 @@ struct Outputs {
     }
     fmt::print(json.on_stdout() ? stderr : stdout, "{}", table);
     std::fflush(stdout);
-    const auto written = json.write(to_json(*analysis, cost));
+    auto document = to_json(*analysis, cost);
+    if (!traced.tactic.empty()) document["tactic"] = traced.tactic;
+    const auto written = json.write(document);
     return written ? static_cast<int>(kOk) : report(written.error());
   }
 };
@@ -123,7 +127,7 @@ int keep(const std::string& from, const std::string& to) {
 int show_traced(const Result<trace::Traced>& traced, const std::string& kept, const Outputs& outputs) {
   if (!traced) return report(traced.error());
   if (const int copied = keep(traced->path, kept); copied != kOk) return copied;
-  return outputs.show(traced->path, traced->cost);
+  return outputs.show(*traced);
 }
 
 struct RunOptions {
@@ -197,10 +201,11 @@ int trace_cuda(const SubjectOptions& options, const Problem& problem, const Resu
   if (!folder) return report(folder.error());
   auto compiled = compile(problem, trace::CudaKernel{options.tactic, project_sources(), folder->path(), *device, stop});
   if (!compiled) return report(compiled.error());
-  fmt::print(stderr, "pinch: traces {}\n", compiled->tactic);
   compiled->program.rounds = options.rounds;
   compiled->program.level = level_of(options.level);
-  return show_traced(trace_program(compiled->program, folder->path(), stop), options.keep, options.outputs);
+  auto traced = trace_program(compiled->program, folder->path(), stop);
+  if (traced) traced->tactic = std::move(compiled->tactic);
+  return show_traced(traced, options.keep, options.outputs);
 }
 
 int trace_gemm(GemmTraceOptions& options) {
@@ -332,7 +337,7 @@ void add_trace(CLI::App& app, int& status) {
     }
     trace::Cost cost;
     for (trace::LevelTimes& times : cost.times) times.why = "a kept trace";
-    status = read_outputs->show(*read_file, cost);
+    status = read_outputs->show({std::move(cost), *read_file, {}});
   });
 
   auto* compare = command->add_subcommand("compare", "Say which role's period changed, and which wait moved");

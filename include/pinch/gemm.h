@@ -95,8 +95,9 @@ Result<void> run_gemm(const GemmPlan& plan, const Bf16* a, std::int64_t lda, voi
 Result<void> mm_bf16_fp4(const PreparedWeights& weights, const Bf16* a, std::int64_t lda, std::int64_t m, void* out,
                          std::int64_t ldo, const GemmOptions& options = {});
 
-/// PINCH_TRACE_LEVEL (pinch/trace.h) that the CPU driver of this library was compiled with: 0 unless somebody set it
-/// for the whole build. Times of a library with another are not to be ranked.
+/// The higher of the PINCH_TRACE_LEVELs (pinch/trace.h, pinch/trace.cuh) that this library's CPU driver and CUDA
+/// sources were compiled with: 0 unless somebody set it for the whole build. Times of a library with another are not to
+/// be ranked.
 int gemm_trace_level();
 
 /// The same product in FP64: what every kernel is checked against. Plain loops over rows of the caller's own weights;

@@ -2,12 +2,14 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
 #include "kernels/gemm_bf16_fp4/arguments.h"
 #include "kernels/gemm_bf16_fp4/cpu/run.h"
 #include "kernels/gemm_bf16_fp4/packed.h"
+#include "kernels/gemm_bf16_fp4/sm90/backend.h"
 #include "kernels/gemm_bf16_fp4/tactic.h"
 #include "pinch/machine.h"
 
@@ -116,7 +118,7 @@ Result<void> run_gemm(const GemmPlan& plan, const Bf16* a, std::int64_t lda, voi
 }
 
 int gemm_trace_level() {
-  return detail::trace_level();
+  return std::max(detail::trace_level(), gemm_bf16_fp4::sm90::backend_trace_level());
 }
 
 Result<void> mm_bf16_fp4(const PreparedWeights& weights, const Bf16* a, std::int64_t lda, std::int64_t m, void* out,

@@ -172,11 +172,14 @@ class KernelTest(CliTest):
     def test_traces_the_product_and_attention_on_the_cpu(self):
         gemm = self.json_of("trace", "gemm", "--m", "8", "--n", "256", "--k", "256", "--rounds", "1", "--threads", "1")
         self.assertEqual({role["name"] for role in gemm["roles"]}, {"pack", "decode", "multiply", "store", "stream", "join"})
+        again = self.json_of("trace", "gemm", "--m", "8", "--n", "256", "--k", "256", "--rounds", "1", "--threads", "1", "--tactic", gemm["tactic"])
+        self.assertEqual(again["tactic"], gemm["tactic"])
         for pv in ("bf16", "fp8", "fp4"):
             attention = self.json_of("trace", "attention", "--heads", "2", "--seq", "64", "--dim", "64", "--causal", "--pv", pv, "--rounds", "1",
                                      "--threads", "1", "--level", "detailed")
             self.assertEqual(attention["matrix"]["role"], "scores + product")
             self.assertEqual(attention["level"], "detailed")
+            self.assertIn(".linear", attention["tactic"])
             self.assertIsNotNone(attention["inflation"]["detailed"])
         self.refuses("trace", "attention", "--heads", "2", "--seq", "64", "--dim", "80", says="dim")
         run = self.run_pinch("trace", "gemm", "--m", "64", "--n", "256", "--k", "256", "--device", "cuda", env={"CUDA_VISIBLE_DEVICES": ""})

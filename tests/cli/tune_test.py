@@ -85,7 +85,9 @@ class Contract(TuneTest):
         by_rung = {finding["rung"]: finding for finding in document["findings"]}
         self.assertEqual(by_rung["schedule"]["verdict"], "not_applicable")
         self.assertEqual((by_rung["proof"]["verdict"], by_rung["proof"]["evidence"]["wrong"]), ("ruled_out", []))
-        self.assertLessEqual(sum(f["bound_percent"] for f in document["findings"] if f["verdict"] == "headroom"), 100.1)
+        # What marks may hide or make is in the pipeline rung's bound and in what later rungs divide (decision 0111).
+        unsure = 200 * by_rung["pipeline"]["evidence"]["inflation_at_most"] if by_rung["pipeline"]["verdict"] == "headroom" else 0
+        self.assertLessEqual(sum(f["bound_percent"] for f in document["findings"] if f["verdict"] == "headroom"), 100.1 + unsure)
         best = max((f for f in document["findings"] if f["verdict"] == "headroom"), key=lambda f: f["bound_percent"], default=None)
         self.assertEqual(document["next"], best and {"rung": best["rung"], "bound_percent": best["bound_percent"]})
         # The commands are of this program, with this problem; one of each kind is run.

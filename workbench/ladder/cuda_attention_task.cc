@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "pinch/attention_cuda.h"
+#include "pinch/gemm.h"
 #include "src/core/temporary_folder.h"
 #include "workbench/check/attention_check.h"
 #include "workbench/ladder/attention_task.h"
 #include "workbench/ladder/cuda_measure.h"
+#include "workbench/ladder/gemm_target.h"
 #include "workbench/ladder/waiting.h"
 #include "workbench/trace/cuda_kernels.h"
 
@@ -236,6 +238,7 @@ class CudaAttentionTask final : public Task, private Subject {
 
 Result<std::unique_ptr<Task>> make_cuda_attention_task(const AttentionProblem& problem, int ordinal,
                                                        const std::string& sources) {
+  PINCH_TRY(check_rankable(gemm_trace_level()));
   PINCH_TRY(validate(problem));
   PINCH_ASSIGN(device, cuda::gemm_device(ordinal));
   PINCH_ASSIGN(timer, cuda::Timer::create(ordinal));

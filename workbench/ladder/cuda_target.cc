@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 
+#include "pinch/gemm.h"
 #include "pinch/gemm_cuda.h"
 #include "src/core/temporary_folder.h"
 #include "workbench/cuda/cublas.h"
@@ -310,6 +311,7 @@ class CudaTarget final : public GemmTarget {
 }  // namespace
 
 Result<std::unique_ptr<GemmTarget>> make_cuda_target(int ordinal, const std::string& sources) {
+  PINCH_TRY(check_rankable(gemm_trace_level()));
   PINCH_ASSIGN(device, cuda::gemm_device(ordinal));
   PINCH_ASSIGN(timer, cuda::Timer::create(ordinal));
   auto cublas = cuda::Cublas::open(ordinal, timer.stream());

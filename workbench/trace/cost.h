@@ -51,7 +51,8 @@ struct Program {
 
 struct Traced {
   Cost cost;
-  std::string path;  ///< of the trace, in the folder that was given
+  std::string path;    ///< of the trace, in the folder that was given
+  std::string tactic;  ///< of a kernel of this library; else empty
 };
 
 /// Runs it and leaves the trace of the last round in `folder`. Errors: kNotFound for a program that is not there;

@@ -47,7 +47,7 @@ Result<Subject> gemm_subject(const Fp4View& weights, std::int64_t m, const GemmO
   };
   auto state = std::make_shared<State>(
       State{gemm, normal_values(m * weights.k), std::vector<float>(static_cast<std::size_t>(m * weights.n))});
-  return Subject{fmt::format("gemm {}x{}x{}", m, weights.n, weights.k), TracedGemm::names(),
+  return Subject{fmt::format("gemm {}x{}x{}", m, weights.n, weights.k), gemm.tactic(), TracedGemm::names(),
                  [state](Level level) { state->gemm.run(level, state->a.data(), state->out.data()); }};
 }
 
@@ -76,7 +76,7 @@ Result<Subject> attention_subject(const AttentionProblem& problem, const Attenti
   };
   return Subject{fmt::format("attention {}x{}x{}x{} pv {}", problem.batch, problem.heads, problem.seq, problem.dim,
                              to_string(problem.pv)),
-                 TracedAttention::names(), call};
+                 attention.tactic(), TracedAttention::names(), call};
 }
 
 Result<Traced> trace_subject(const Subject& subject, int rounds, Level wanted, const std::string& folder,
@@ -86,6 +86,7 @@ Result<Traced> trace_subject(const Subject& subject, int rounds, Level wanted, c
   const int calls = static_cast<int>(std::clamp(kSampleNs / std::max(first_ns, 1.0), 1.0, double{kMostCalls}));
 
   Traced traced;
+  traced.tactic = subject.tactic;
   const auto path_of = [&](Level level) { return folder + "/" + std::string(to_string(level)) + ".trace"; };
   traced.path = path_of(wanted);
   PINCH_ASSIGN(cost, measure_cost(rounds, [&](Level level) -> Result<double> {

@@ -16,7 +16,7 @@ namespace pinch::trace {
 
 /// Something that can be called at each level.
 struct Subject {
-  std::string name;
+  std::string name, tactic;
   Names names;
   std::function<void(Level)> call;
 };

@@ -106,6 +106,14 @@ std::string_view backend_toolkit() {
   return version;
 }
 
+int backend_trace_level() {
+#ifdef PINCH_TRACE_LEVEL
+  return PINCH_TRACE_LEVEL;
+#else
+  return 0;
+#endif
+}
+
 Result<const Device*> launch_device(int ordinal) {
   static std::array<std::once_flag, kMostDevices> asked;
   static std::array<std::unique_ptr<const Result<Device>>, kMostDevices> known;

@@ -21,6 +21,9 @@ std::string_view backend_absent();
 /// "13.0"; empty where there is none.
 std::string_view backend_toolkit();
 
+/// PINCH_TRACE_LEVEL that the CUDA sources of this build were compiled with, attention's among them.
+int backend_trace_level();
+
 /// What launches must know about a device of compute capability 9.0. Asked once a device and process, from any thread.
 Result<const Device*> launch_device(int ordinal);
 

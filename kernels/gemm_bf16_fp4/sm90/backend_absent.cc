@@ -20,6 +20,9 @@ std::string_view backend_absent() {
 std::string_view backend_toolkit() {
   return {};
 }
+int backend_trace_level() {
+  return 0;
+}
 Result<const Device*> launch_device(int) {
   return absent();
 }
