@@ -49,7 +49,7 @@ function(pinch_cold name)
   endif()
 endfunction()
 
-# libFuzzer steers by the branches that the libraries take.
+# libFuzzer steers by the branches that the libraries and its targets take.
 function(pinch_fuzzable name)
   if(PINCH_BUILD_FUZZ)
     target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
