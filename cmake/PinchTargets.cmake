@@ -10,9 +10,10 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
+# Paths as seen from the build folder, so that builds of several presets share what is the same in them.
 find_program(PINCH_CCACHE ccache)
 if(PINCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${PINCH_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${PINCH_CCACHE})
 endif()
 
 # Numerics are tested to the bit: a compiler that contracts a*b+c by itself changes results between compilers.
